@@ -36,11 +36,9 @@ def lint_job(text: str, site: Site) -> tuple[Finding, ...]:
     Raises LackingError if the machine has another scheduler than Slurm: the rules are those of sbatch and srun.
     """
     if site.job.scheduler != SLURM:
-        raise LackingError(
-            f"hpcmod finds mistakes only in batch scripts of Slurm, and {site.name} has another scheduler: "
-            f"{site.job.scheduler}",
-            "For the script of another machine, name that machine: --site NAME.",
-        )
+        other = f"{site.name} has another scheduler: {site.job.scheduler}"
+        problem = f"hpcmod finds mistakes only in batch scripts of Slurm, and {other}"
+        raise LackingError(problem, "For the script of another machine, name that machine: --site NAME.")
     job = ScriptContext.at(text, site)
     findings: list[Finding] = []
     for name, rule in RULES.items():

@@ -72,6 +72,8 @@ def rules_of(line: str, *, machine: str = "lumi") -> list[str]:
 RUN = "srun singularity exec $SIF "
 COMMAND_LINES = [
     (RUN + "cd /scratch && ls\n", ["shell-in-container"]),
+    ("singularity run $SIF eval x\n", []),
+    ("singularity exec docker://a ls\n", []),
     (RUN + 'bash -c "$WITH_CONDA; conda-python-distributed t.py"\n', ["container-variable"]),
     (RUN + "bash -c conda-python-distributed t.py --lr 1\n", ["unquoted-shell"]),
     ("for i in 1 2; do\n  " + RUN + "ls\n", ["syntax"]),
@@ -110,7 +112,13 @@ DIRECTIVES = [
     ("--output=/tmp/x.log", "", ["log-directory"]),
     ("--output=~/x.log", "", ["directive-variable"]),
     ("--export=FOO=1", "srun hostname\n", ["export-none"]),
-    ("--signal=USR1@5", "", ["signal"]),
+    ("--signal=USR1@5", "./a\n", ["signal"]),
+    ("--signal=B:TERM@60", "", []),
+    ("--comment=a b", "", ["bad-value"]),
+    ("--comment='a b' --wait --nice", "", []),
+    ("--ntasks=XXXmpinodesXXX", "", []),
+    ("-t 1\n#PBS -l nodes=1", "", []),
+    ("-t 1", "sbatch $(cat <<EOF\n#SBATCH -N 1\nEOF\n)\n", []),
     ("--signal=B:USR1@15 --gres=gpu:v100:1 -n @n@ -a 1-9 -o x.log --open-mode=append", "trap 'rm x' USR1\n", []),
     ("--gpus-per-node=v100:x", "", ["bad-value"]),
     ("--gres=gpu:v100:x", "", ["bad-value"]),

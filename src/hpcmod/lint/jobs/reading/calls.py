@@ -51,7 +51,6 @@ class ContainerCall:
     verb: str
     options: tuple[Option, ...]
     image: Word | None
-    line: int
 
 
 @dataclass(frozen=True)
@@ -245,6 +244,6 @@ def _read_container(words: Sequence[Word]) -> tuple[ContainerCall, Sequence[Word
     general, rest = read_options(words[1:], {}, RUNTIME_FLAGS)
     verb = rest[0].plain if rest else ""
     if verb not in ("exec", "run", "shell"):
-        return ContainerCall(verb, general, None, words[0].line), rest[1:]
+        return ContainerCall(verb, general, None), rest[1:]
     options, left = read_options(rest[1:], RUNTIME_SHORT, RUNTIME_FLAGS, RUNTIME_LETTERS)
-    return ContainerCall(verb, (*general, *options), left[0] if left else None, words[0].line), left[1:]
+    return ContainerCall(verb, (*general, *options), left[0] if left else None), left[1:]

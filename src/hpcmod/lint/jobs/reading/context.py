@@ -237,12 +237,9 @@ def _loaded(call: Call) -> Sequence[Word]:
 
 def is_unescaped(text: str, variable: str) -> bool:
     r"""Return whether the batch shell expands a variable in a word as written: not in '...', not after a backslash."""
-    outside = re.sub(r"\\.|\"(?:[^\"\\]|\\.)*\"|'[^']*'", _keep_double, text)
+    quoted = r"\\.|\"(?:[^\"\\]|\\.)*\"|'[^']*'"
+    outside = re.sub(quoted, lambda match: re.sub(r"\\.|^'.*'$", "", match[0], flags=re.DOTALL), text)
     return re.search(rf"\$\{{?{variable}\b", outside) is not None
-
-
-def _keep_double(match: re.Match[str]) -> str:
-    return re.sub(r"\\.", "", match[0]) if match[0].startswith('"') else ""
 
 
 Rule = Callable[[ScriptContext], Iterator[Fault]]

@@ -21,7 +21,7 @@ SLURM_SHORT = {
     "A": "account", "C": "constraint", "D": "chdir", "G": "gpus", "J": "job-name", "N": "nodes", "c": "cpus-per-task",
     "d": "dependency", "e": "error", "m": "distribution", "n": "ntasks", "o": "output", "p": "partition", "q": "qos",
     "t": "time", "w": "nodelist", "x": "exclude", "a": "array", "i": "input", "L": "licenses", "T": "threads",
-    "M": "clusters", "F": "nodefile", "S": "core-spec", "B": "extra-node-info", "W": "wait",
+    "M": "clusters", "F": "nodefile", "S": "core-spec", "B": "extra-node-info", "W": "wait", "b": "begin",
 }  # fmt: skip
 """Options of srun and sbatch with a value, by letter (srun(1), sbatch(1) of Slurm 22.05)."""
 
@@ -29,7 +29,7 @@ SLURM_FLAGS = {
     "exclusive", "label", "unbuffered", "kill-on-bad-exit", "overlap", "pty", "verbose", "quiet", "no-kill",
     "contiguous", "hold", "immediate", "multi-prog", "spread-job", "use-min-nodes", "disable-status", "test-only",
     "exact", "whole", "interactive", "x11", "propagate", "requeue", "no-requeue", "parsable", "preserve-env",
-    "oversubscribe", "wait-all-nodes", "get-user-env", "reboot", "overcommit",
+    "oversubscribe", "nice", "ignore-pbs", "get-user-env", "reboot", "overcommit",
     "container-mount-home", "no-container-mount-home", "container-writable", "container-readonly",
     "container-remap-root", "no-container-remap-root", "container-entrypoint", "no-container-entrypoint",
 }  # fmt: skip

@@ -11,6 +11,7 @@ from hpcmod.lint.jobs.reading.syntax import Command, Word, find_syntax_error, re
 
 _DIRECTIVE = "#SBATCH"
 _WORD = re.compile(r"(?:[^\s\"']|\"[^\"]*\"|'[^']*'|[\"'])+")
+_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*[\"'\\]?([\w-]+)")
 _SHELL = re.compile(r"#!.*\b(?:ba|da|k)?sh\b|(?!#!)")
 """First line of what bash can read: a script for the C shell or Python is not read as one."""
 
@@ -24,6 +25,8 @@ class BatchScript:
     """Options in the #SBATCH lines that sbatch reads: those before the first command, of the first group."""
     late: tuple[int, ...]
     """Numbers of the #SBATCH lines after the first command, which sbatch does not read."""
+    strays: tuple[Word, ...]
+    """Words in the #SBATCH lines that are neither options nor values."""
     commands: tuple[Command, ...]
     documents: frozenset[int] = frozenset()
     """Numbers of the lines within here-documents."""
@@ -43,26 +46,35 @@ class BatchScript:
 def read_batch_script(text: str) -> BatchScript:
     """Read a batch script; never fails."""
     lines = tuple(text.split("\n"))
-    first = _first_command(lines)
+    commented = (not line.strip() or line.lstrip().startswith("#") for line in lines)
+    first = next((number for number, is_comment in enumerate(commented, 1) if not is_comment), len(lines) + 1)
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.startswith(_DIRECTIVE)]
     group = next((number for number, line in numbered if re.match(r"#SBATCH\s+(?:het|pack)job\b", line)), first)
     read = [(number, line) for number, line in numbered if number < min(first, group)]
-    options = [option for number, line in read for option in _directive_options(line, number)]
+    directives = [_read_directive(line, number) for number, line in read]
     is_shell = _SHELL.match(text) is not None
     commands = read_shell_commands(text) if is_shell else ()
-    spans = ((doc.line, doc.line + doc.text.count("\n") + 2) for each in commands for doc in each.documents)
-    documents = frozenset(number for begin, end in spans for number in range(begin, end))
+    documents = _lines_of_documents(lines)
     late = tuple(number for number, _ in numbered if number > first and number not in documents)
     error = find_syntax_error(text) if is_shell and "\r\n" not in text else None
-    return BatchScript(lines, tuple(options), late, commands, documents, error)
+    options = tuple(option for given, _ in directives for option in given)
+    strays = tuple(word for _, left in directives for word in left)
+    return BatchScript(lines, options, late, strays, commands, documents, error)
 
 
-def _first_command(lines: Sequence[str]) -> int:
-    """Return the number of the first line that is neither empty nor a comment: sbatch reads no options after it."""
-    return next((n for n, line in enumerate(lines, 1) if line.strip() and line.lstrip()[0] != "#"), len(lines) + 1)
+def _lines_of_documents(lines: Sequence[str]) -> frozenset[int]:
+    """Return the numbers of the lines in here-documents, also of those in `$(...)`."""
+    last = {line.strip("\t\r"): number for number, line in enumerate(lines, 1)}
+    inside: set[int] = set()
+    for number, line in enumerate(lines, 1):
+        match = _DOCUMENT.search(line) if number not in inside else None
+        if match and last.get(match[1], 0) > number:
+            end = next(n for n in range(number + 1, len(lines) + 1) if lines[n - 1].strip("\t\r") == match[1])
+            inside.update(range(number + 1, end + 1))
+    return frozenset(inside)
 
 
-def _directive_options(line: str, number: int) -> tuple[Option, ...]:
+def _read_directive(line: str, number: int) -> tuple[tuple[Option, ...], tuple[Word, ...]]:
     text = line[len(_DIRECTIVE) :].partition("#")[0]
     words = [Word(word, number) for word in _WORD.findall(text)]
-    return read_options(words, SLURM_SHORT, SLURM_FLAGS)[0]
+    return read_options(words, SLURM_SHORT, SLURM_FLAGS)

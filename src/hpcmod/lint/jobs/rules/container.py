@@ -85,9 +85,9 @@ def rule_not_an_image(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_registry_image(job: ScriptContext) -> Iterator[Fault]:
-    for image, _ in job.images:
+    for image, call in job.images:
         reference = job.expand(image.plain)
-        if _NO_SIF.match(reference):
+        if _NO_SIF.match(reference) and call.srun is not None:
             problem = "every task fetches and converts the image when the job starts"
             yield image.line, problem, f"Run hpcmod fetch {reference} once, before sbatch, and use the SIF here."
 

@@ -27,7 +27,7 @@ def _traps(job: ScriptContext) -> list[tuple[Call, set[str]]]:
 
 def rule_signal(job: ScriptContext) -> Iterator[Fault]:
     option = job.option("signal")
-    if not option or job.sources:
+    if not option or job.sources or not job.calls:
         return
     traps = _traps(job)
     target, _, before = option.value.partition("@")

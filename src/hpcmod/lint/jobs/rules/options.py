@@ -21,6 +21,8 @@ _LAST_COUNTS = {
 }  # fmt: skip
 """Options of which sbatch keeps the last; others, such as --mail-type, add up."""
 _TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-(?:\d+(?::\d+){0,2})?|INFINITE|UNLIMITED", re.IGNORECASE)
+_FILLED_IN = re.compile(r"[$!@{]|__|XXX")
+"""A value that a program writes before the job is submitted."""
 _MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 _MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 
@@ -41,10 +43,14 @@ def rule_unknown_option(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
     for option in job.script.options:
-        problem, right = _refused_value(option.name, option.value)
-        filled_in = re.search(r"[$=!@{]|__", option.value.removeprefix("gpu="))  # by a program
-        if option.value and problem and not filled_in:
+        problem, right = _refused_value(option.name, option.value) if option.value else ("", "")
+        if problem and not _FILLED_IN.search(option.value) and "=" not in option.value.removeprefix("gpu="):
             yield option.line, f"--{option.name}={option.value}{problem}", f"Write {right}."
+    for word in job.script.strays[:1]:
+        line = job.script.lines[word.line - 1]
+        if line.isascii() and not _FILLED_IN.search(line) and not re.search(r"=\s|\s=", line):
+            problem = f"{word.text} is neither an option nor the value of one: sbatch refuses the script"
+            yield word.line, problem, "Remove it, or put quotes around a value with a blank."
 
 
 def _refused_value(name: str, value: str) -> tuple[str, str]:

@@ -18,8 +18,8 @@ _BUILTINS = {"cd", "source", ".", "export", "eval", "set", "unset", "ulimit", "t
 _OF_CONTAINER = ("WITH_CONDA", "WITH_VENV", "WITH_CONDA_VENV", "INIT_CONDA_VENV")
 """Variables that are set only in the container, on LUMI and with hpcmod's modules."""
 _FOR_PROGRAMS = re.compile(
-    r"(?:NCCL|RCCL|FI|MIOPEN|HSA|HIP|ROCR|CUDA|OMP|MPICH|UCX|GLOO|TORCH|PYTORCH|TRITON|WANDB|SINGULARITYENV|"
-    r"APPTAINERENV|SINGULARITY|APPTAINER|TOKENIZERS)_\w+|MASTER_(?:ADDR|PORT)|PYTHONPATH|"
+    r"(?:NCCL|RCCL|FI|MIOPEN|HSA|HIP|ROCR|CUDA|OMP|MPICH|UCX|GLOO|TORCH|PYTORCH|TRITON|SINGULARITYENV|"
+    r"APPTAINERENV|SINGULARITY|APPTAINER|TOKENIZERS)_\w+|MASTER_(?:ADDR|PORT)|PYTHONPATH|WANDB_(?:API_KEY|MODE|PROJECT|ENTITY|DIR)|"
     r"HF_(?:HOME|TOKEN|(?:HUB|DATASETS)_\w+)"
 )
 _OF_SCRIPTS = re.compile(r"(?:SINGULARITY|APPTAINER)_(?:IMAGE|FILE|PATH|SIF|CONTAINER|CMD|EXEC|ARGS|OPTS|OPTIONS)\w*")
@@ -157,8 +157,8 @@ def rule_module_path(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_shell_in_container(job: ScriptContext) -> Iterator[Fault]:
     for call in job.own:
-        if call.container and call.program and call.program[0].plain in _BUILTINS:
-            name = call.program[0].plain
+        name = call.program[0].plain if call.program else ""
+        if call.container and call.container.verb == "exec" and name in _BUILTINS:
             problem = f"{name} is a shell builtin, not a program in the container"
             yield call.program[0].line, problem, f"Write bash -c '{name} ... && program' after the image."
 

@@ -9,7 +9,7 @@ from hpcmod.lint.jobs.reading.calls import Call
 from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, TOOLS, Fault, ScriptContext
 from hpcmod.lint.jobs.reading.options import SLURM_SHORT, Option
 
-_DIRECTIVE = re.compile(r"#SBATCH|#[ \t]+SBATCH[ \t]+--(?:exclusive|mem|mail)")
+_DIRECTIVE = re.compile(r"#SBATCH|#[ \t]+SBATCH[ \t]+(?:--(?:exclusive|mem|mail|array|job-name)|-[aJ])")
 """A directive, or one that was switched off: these often are."""
 
 
@@ -27,17 +27,15 @@ def rule_line_end(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_late_directive(job: ScriptContext) -> Iterator[Fault]:
     excerpt = re.search(r"^(?:\.\.\.|@\w+@)$", job.text, re.MULTILINE)  # of a page, or a template
-    for number in () if excerpt else job.script.late:
-        problem = "sbatch stops reading #SBATCH at the first command, so this option does nothing"
-        yield number, problem, "Move it to the other #SBATCH lines."
+    for number in () if excerpt else job.script.late[:1]:
+        problem = "sbatch stops reading #SBATCH at the first command: options here and below do nothing"
+        yield number, problem, "Move them to the other #SBATCH lines."
 
 
 def rule_misspelt_directive(job: ScriptContext) -> Iterator[Fault]:
     for number, line in enumerate(job.script.lines, 1):
         if number in job.script.documents or _DIRECTIVE.match(line):
             continue
-        if re.match(r"#(?:PBS|BSUB|COBALT)\s+-", line):
-            yield number, "an option of another scheduler, which sbatch does not read", "Write it as #SBATCH --..."
         if re.match(r"(?:[ \t]*#[ \t]*S?BATCH|#sbatch)(?:[ \t]*-|[ \t]*$)", line):
             yield number, "for sbatch this is a comment", "Begin the line with #SBATCH; to switch it off, ##SBATCH."
 
@@ -50,7 +48,8 @@ def rule_misplaced_equals(job: ScriptContext) -> Iterator[Fault]:
             yield number, "spaces around `=`: sbatch reads it as the value", "Write --option=value."
         elif match and len(name) == 1:
             option = match[0].split()[-1]
-            yield number, f"{option}: after a single letter the `=` is part of the value", "Write -N 4 or --nodes=4."
+            cure = f"Write {option.replace('=', ' ')}, or --{SLURM_SHORT.get(name, 'NAME')}={option[3:]}."
+            yield number, f"{option}: after a single letter the `=` is part of the value", cure
         elif name in SLURM_SHORT.values():
             problem = f"-{name}: a single dash is for one-letter options, here -{name[0]}"
             yield number, problem, f"Write --{name}=..."

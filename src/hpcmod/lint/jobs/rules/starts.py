@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpcmod.lint.jobs.reading.calls import RUNTIMES, Call
+from hpcmod.lint.jobs.reading.calls import Call
 from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, Fault, ScriptContext, is_distributed, launchers_of
 from hpcmod.lint.jobs.rules.container import module_variable
 
@@ -71,19 +71,14 @@ def rule_host_command(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_mpirun(job: ScriptContext) -> Iterator[Fault]:
-    has_mpi = job.sources or any("mpi" in name.lower() for _, name in job.loads)
     for call in (call for call in job.calls if call.name in _MPIRUN):
         name, line = call.name, call.program[0].line
-        started = [word.name in RUNTIMES for word in call.program]
         if call.srun is not None and (job.ranks(call) or 1) > 1:
             problem = f"srun starts {job.ranks(call)} tasks, and each starts {name}: as many separate jobs"
             yield line, problem, f"Remove {name} and its options: srun starts the ranks."
         elif call.container and (job.number("nodes", call=call) or 1) > 1:
             problem = f"{name} in the container cannot start ranks on other nodes: all run on the first"
             yield line, problem, f"Write srun before {call.runtime}, and remove {name}."
-        elif any(started) and job.site.launcher.kind == "srun" and not has_mpi and not call.container:
-            problem = f"{name} is not available: no MPI module is loaded, and {job.site.name} starts ranks with srun"
-            yield line, problem, f"srun {' '.join(word.text for word in call.program[started.index(True) :])}"
 
 
 def rule_too_many_workers(job: ScriptContext) -> Iterator[Fault]:
