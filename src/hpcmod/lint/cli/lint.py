@@ -60,7 +60,11 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
       hpcmod lint --site lumi train.sh
       hpcmod lint easyconfigs --json
     """
-    files = [path for named in paths for path in find_recipes(_check_exists(named), ".eb")]
+    for path in paths:
+        if not path.exists():
+            cure = "Give batch scripts, easyconfigs, or directories of easyconfigs."
+            raise NotFoundError(f"{path}: no such file", cure)
+    files = [path for given in paths for path in find_recipes(given, ".eb")]
     wanted = site is not None or any(map(is_batch_script, files))
     profile = load_site(site, {} if site else os.environ) if wanted else Site("")
     linted = [_lint(path, profile) for path in files]
@@ -76,12 +80,6 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
     checked = sum(not file.skipped for file in linted)
     print_message(f"files read: {checked}, errors: {failures}, warnings: {len(findings) - failures}")
     sys.exit(bool(failures))
-
-
-def _check_exists(path: Path) -> Path:
-    if not path.exists():
-        raise NotFoundError(f"{path}: no such file", "Give batch scripts, easyconfigs, or directories of easyconfigs.")
-    return path
 
 
 def _lint(path: Path, site: Site) -> LintedFile:

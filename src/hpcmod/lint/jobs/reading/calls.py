@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from hpcmod.lint.jobs.reading.options import SLURM_FLAGS, SLURM_SHORT, Option, read_options
 from hpcmod.lint.jobs.reading.script import BatchScript
 from hpcmod.lint.jobs.reading.syntax import Command, Document, Word, read_shell_commands
+from hpcmod.machine.values.site import RUNTIMES
 from hpcmod.modules.values.runtime_options import RUNTIME_FLAGS, RUNTIME_LETTERS, RUNTIME_SHORT
 
-RUNTIMES = ("singularity", "apptainer")
 SHELLS = ("bash", "sh")
 _KEYWORDS = {"do", "then", "else", "elif", "if", "while", "until", "!", "time", "exec", "{", "command"}
 _DECLARES = {"export", "declare", "local", "readonly", "typeset"}

@@ -134,26 +134,20 @@ def _exports_all(option: Option | None) -> bool:
 
 
 def rule_step_too_big(job: ScriptContext) -> Iterator[Fault]:
-    nodes = job.option("nodes")
-    last = nodes.value.rpartition("-")[2] if nodes else ""
-    most_nodes = int(last) if last.isdecimal() else 0
-    given = {"nodes": most_nodes, "CPUs": _job_cpus(job, most_nodes)}
+    option, kind, cpus = job.option("nodes"), job.node_type, _cpus(job)
+    last = option.value.rpartition("-")[2] if option else ""
+    nodes = int(last) if last.isdecimal() else 0
+    whole = nodes * kind.cores * kind.threads_per_core if kind else 0  # a step may split the CPUs of a task
+    given = {"nodes": nodes, "CPUs": max(cpus, whole) if cpus else 0}
     for call in job.steps:
-        asked = {"nodes": job.number("nodes", call=call) or 0, "CPUs": _cpus(job, call)}
+        step_cpus = _cpus(job, call) if call.of_srun("cpus-per-task") else 0
+        asked = {"nodes": job.number("nodes", call=call) or 0, "CPUs": step_cpus}
         too_many = [unit for unit in given if asked[unit] > given[unit] > 0]
         for unit in too_many[:1]:
             problem = f"this step requests {asked[unit]} {unit}, the job {given[unit]}: srun refuses, or waits forever"
             yield call.line, problem, "Request as many in the #SBATCH lines."
 
 
-def _cpus(job: ScriptContext, call: Call) -> int:
-    """Return the CPUs of a step that specifies the CPUs per task; 0 if unknown."""
-    ranks, each = job.ranks(call), job.number("cpus-per-task", call=call)
-    return ranks * each if call.of_srun("cpus-per-task") and ranks and each else 0
-
-
-def _job_cpus(job: ScriptContext, nodes: int) -> int:
-    """Return the CPUs of the job, up to all of its nodes: a step may split the CPUs of a task; 0 if unknown."""
-    ranks, each, kind = job.ranks(), job.number("cpus-per-task"), job.node_type
-    whole = nodes * kind.cores * kind.threads_per_core if kind else 0
-    return max(ranks * each, whole) if ranks and each else 0
+def _cpus(job: ScriptContext, call: Call | None = None) -> int:
+    """Return the CPUs that the tasks of the job or a step get; 0 if unknown."""
+    return (job.ranks(call) or 0) * (job.number("cpus-per-task", call=call) or 0)
