@@ -156,12 +156,14 @@ class ScriptContext:
     def gpus_per_node(self, call: Call | None = None) -> int | None:
         """Return the GPUs on each node for the job or a step; None if unknown."""
         gres = self.option("gres", call=call)
-        named = re.search(r"\bgpu(?::[A-Za-z]\w*)?(?::(\d+))?", gres.value) if gres else None
-        if named:
+        if gres and (named := re.search(r"\bgpu(?::[A-Za-z]\w*)?(?::(\d+))?", gres.value)):
             return int(named[1] or 1)
-        total, nodes, each = self.number("gpus"), self.number("nodes"), self.number("gpus-per-task", call=call)
-        shared = each * (self.ranks_per_node(call) or 0) if each else (total // nodes if total and nodes else None)
-        return self.number("gpus-per-node", call=call) or shared
+        total, nodes = self.number("gpus"), self.number("nodes")
+        if each := self.number("gpus-per-node", call=call):
+            return each
+        if each := self.number("gpus-per-task", call=call):
+            return each * (self.ranks_per_node(call) or 0)
+        return total // nodes if total and nodes else None
 
     def asks_for_gpus(self, call: Call | None = None) -> bool:
         """Return whether a step or the job gets GPUs: by an option, or because it gets whole nodes."""
