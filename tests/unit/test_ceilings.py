@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53050,
+    "tests/unit": 53070,  # 50 more: cases of what a second judge of lint found
     "docs": 90,
     "docs/explanation": 980,
     "docs/how-to": 4200,
