@@ -40,11 +40,11 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53070,  # 50 more: cases of what a second judge of lint found
+    "tests/unit": 53070,  # 20 more: cases of what a second judge of lint found
     "docs": 90,
     "docs/explanation": 980,
     "docs/how-to": 4200,
-    "docs/reference": 1615,
+    "docs/reference": 1620,  # 1 more: the second reading of what lint found
     "docs/tutorial": 160,
     "runscripts": 6500,
     "easyblocks": 620,
