@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53070,  # 20 more: cases of what a second judge of lint found
+    "tests/unit": 53130,  # 75 more: what a second judge of lint found, mutants that survived
     "docs": 90,
     "docs/explanation": 980,
     "docs/how-to": 4200,

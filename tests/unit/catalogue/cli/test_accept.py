@@ -57,6 +57,13 @@ def test_it_is_accepted_once_and_again_if_the_text_changes(shop: Catalogue, tmp_
     assert "licence of Solver/3.1 is missing" in lost.stderr
 
 
+def test_a_container_is_not_used_before_its_licence_is_accepted(shop: Catalogue, tmp_path: Path) -> None:
+    refused = hpcmod("exec", "Solver", "true")
+    assert (refused.exit_code, "hpcmod install --accept-licence Solver/3.1" in refused.stderr) == (7, True)
+    assert hpcmod("install", "--accept-licence", "Solver", "--yes").exit_code == 0
+    assert "Solver/3.1 is not installed here" in hpcmod("exec", "Solver", "true").stderr
+
+
 def test_a_container_without_a_licence_needs_nothing(shop: Catalogue, tmp_path: Path) -> None:
     assert "no licence" in hpcmod("install", "--accept-licence", "Free").stderr
     assert markers(tmp_path) == []

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,7 +10,7 @@ from hypothesis import strategies as st
 from hpcmod.core.errors import HpcmodError, RemoteError
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.images.web.authorization import Authorizer, parse_challenges, read_limited
-from hpcmod.images.web.client import Client, LoginError
+from hpcmod.images.web.client import Answer, Client, LoginError
 from hpcmod.images.web.credentials import Access, Credentials
 
 REALM = "https://auth.example.org/token"
@@ -20,9 +23,11 @@ class NoClient(Client):
         pass
 
 
-def authorizer(credentials: Credentials | None, *, secure: bool = True) -> Authorizer:
+def authorizer(credentials: Credentials | None, *, secure: bool = True, client: Client | None = None) -> Authorizer:
     access = Access(find_credentials=lambda *_: credentials)
-    return Authorizer(NoClient(), ImageReference.parse("docker://host.io/x:1"), access, scope="pull", secure=secure)
+    return Authorizer(
+        client or NoClient(), ImageReference.parse("docker://host.io/x:1"), access, scope="pull", secure=secure
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,6 +123,36 @@ def test_a_password_goes_to_no_token_server_that_could_not_be_trusted(realm: str
 def test_a_registry_with_a_certificate_has_its_tokens_given_over_https() -> None:
     with pytest.raises(RemoteError, match="uses plain http, which is not allowed"):
         authorizer(None).answer(LoginError("", "", 'Bearer realm="http://localhost/token"'), "")
+
+
+class TokenServer(NoClient):
+    """A client that gets the same answer from every server."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @contextmanager
+    def get(self, *_: object, **__: object) -> Iterator[Answer]:
+        yield Answer(200, None, 0, bounded=True, validator="", chunks=iter([self.text.encode()]))
+
+
+@pytest.mark.parametrize(
+    ("text", "token"),
+    [
+        ('{"token": "abc"}', "abc"),
+        ('{"access_token": "abc", "token": ""}', "abc"),
+        *((text, None) for text in ("", "{}", "[]", '{"token": ""}', '{"token": 7}', '{"token": ["abc"]}', "[" * 9999)),
+    ],
+)
+def test_the_answer_of_a_token_server_has_a_token_or_is_an_error(text: str, token: str | None) -> None:
+    login = authorizer(None, client=TokenServer(text))
+    challenge = LoginError("", "", f'Bearer realm="{REALM}"')
+    if token:
+        login.answer(challenge, "")
+        assert login.header == f"Bearer {token}"
+    else:
+        with pytest.raises(RemoteError, match="contains no token"):
+            login.answer(challenge, "")
 
 
 def test_an_answer_that_must_be_small_is_not_read_on() -> None:
