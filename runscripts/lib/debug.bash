@@ -1,6 +1,5 @@
-# One file per rank, because the mixed output of many ranks is slow and unreadable. The variables are documented by
-# NCCL (environment variables), ROCm (HIP: logging), MIOpen (debugging and logging), PyTorch (torch.distributed: debugging;
-# debugging environment variables) and HPE Cray MPI (intro_mpi). The last three write to stderr only.
+# One file per rank, because the mixed output of many ranks is slow and unreadable. The variables are documented by NCCL, ROCm
+# (HIP), MIOpen, PyTorch (torch.distributed) and HPE Cray MPI (intro_mpi). The last three write to stderr only.
 offer_debug() {
   local debug place IFS=,
   place=${HPCMOD_DEBUG_DIR:-$PWD/hpcmod-debug-${_job:-$UID}}

@@ -1,43 +1,40 @@
-"""Save the compiled kernels of a job in one archive, or restore them on a node.
-
-    save CACHE DIRECTORY        write the archive into DIRECTORY, which a group may share
-    restore CACHE DIRECTORY     unpack it; other ranks of the node wait
-
-Runs with the image's Python, because small images lack tar and flock.
+"""save CACHE DIRECTORY: write the compiled kernels of a job into an archive there, which a group may share.
+restore CACHE DIRECTORY: unpack it, once on a node. With Python, because small images lack tar and flock.
 """
 import fcntl
 import io
 import os
-import shutil
 import sys
 import tarfile
-import tempfile
 
 
 def save(cache, to):
+    """Write a new file, then rename it: by descriptors, as others may exchange names in `to`."""
     os.makedirs(to, exist_ok=True)
-    private = tempfile.mkdtemp(prefix=".hpcmod-caches.", dir=to)  # nobody else can plant links in it
+    shared = os.open(to, os.O_RDONLY | os.O_DIRECTORY)
+    new = ".hpcmod-caches." + os.urandom(8).hex()
     try:
-        with tarfile.open(private + "/caches.tar", "w") as archive:
-            for directory, _, names in os.walk(cache):
-                inside = os.path.relpath(directory, cache)
-                if inside != ".":  # the files at the top are not caches
-                    for name in sorted(names):
-                        add(archive, os.path.join(directory, name), os.path.join(inside, name))
-        os.rename(private + "/caches.tar", to + "/hpcmod-caches.tar")
-    finally:
-        shutil.rmtree(private)
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=shared), "wb") as file:
+            with tarfile.open(fileobj=file, mode="w", dereference=True) as archive:
+                for directory, _, names in os.walk(cache):
+                    for name in sorted(names) if directory != cache else ():  # the files at the top are not caches
+                        add(archive, os.path.join(directory, name), cache)
+        os.rename(new, "hpcmod-caches.tar", src_dir_fd=shared, dst_dir_fd=shared)
+    except OSError:
+        os.unlink(new, dir_fd=shared)
+        raise
 
 
-def add(archive, path, name):
-    """Add a file; other ranks of the node, which may still be running, change and remove some."""
+def add(archive, path, cache):
+    """Add a plain file; other ranks of the node, which may still be running, change and remove some."""
     try:
-        with open(path, "rb") as file:
-            entry, data = archive.gettarinfo(path, name), file.read()
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            entry, data = archive.gettarinfo(arcname=os.path.relpath(path, cache), fileobj=file), file.read()
     except OSError:
         return
-    entry.size = len(data)
-    archive.addfile(entry, io.BytesIO(data))
+    if entry.isfile():
+        entry.size = len(data)
+        archive.addfile(entry, io.BytesIO(data))
 
 
 def restore(cache, place):
@@ -45,6 +42,7 @@ def restore(cache, place):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(cache + "/restored"):
             with tarfile.open(place + "/hpcmod-caches.tar") as archive:
+                archive.extraction_filter = getattr(tarfile, "data_filter", None)  # else Python 3.13 warns
                 archive.extractall(cache, filter(is_cache, archive))
             open(cache + "/restored", "w").close()
 

@@ -1,6 +1,5 @@
 # With HPCMOD_TIMING, a rank records when its container, this script, Python and its first step began, in a file of the private
-# node-local directory $_cache/timing. Times are seconds since the start of the node. Nothing here may end the rank: without
-# a record it runs as usual.
+# node-local directory $_cache/timing. Times are seconds since the start of the node. Nothing here may end the rank.
 begin_timing() { # -> _times
   find_uptime && _times=$REPLY || _times=
 }

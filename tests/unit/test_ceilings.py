@@ -20,13 +20,13 @@ CEILINGS = {
     "src/hpcmod/images": 10440,
     "src/hpcmod/modules": 5475,
     "src/hpcmod/compat": 3520,
-    "src/hpcmod/catalogue": 11315,
+    "src/hpcmod/catalogue": 11320,  # 5 more: notices that do not fit are reported
     "src/hpcmod/jobs": 3335,
     "src/hpcmod/doctor": 1880,
     "src/hpcmod/packages": 6855,
     "src/hpcmod/building": 2715,
     "src/hpcmod/notebooks": 1030,
-    "src/hpcmod/runs": 6660,
+    "src/hpcmod/runs": 6770,  # 105 more: pickles of others are read by our own reader
     "src/hpcmod/lint": 2600,
     "src/hpcmod/importing": 2215,
     "tests": 4615,
@@ -40,13 +40,13 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53130,  # 75 more: what a second judge of lint found, mutants that survived
+    "tests/unit": 53180,  # 130 more: what judges and reviewers found, mutants that survived
     "docs": 90,
     "docs/explanation": 980,
     "docs/how-to": 4200,
     "docs/reference": 1620,  # 1 more: the second reading of what lint found
     "docs/tutorial": 160,
-    "runscripts": 6500,
+    "runscripts": 6495,
     "easyblocks": 620,
     "easyconfigs": 2130,
     "recipes": 1430,

@@ -1,4 +1,4 @@
-"""The rooms of hpcmod, and what each offers: its `room.py` says it, and the rest is imported when it is used.
+"""The rooms of hpcmod, and what each offers, as the `room.py` of a room says; the rest is imported when it is used.
 
 Functions and commands are named by strings, `module:attribute` within the room: starting hpcmod imports a `room.py`
 of a few lines of each room, and a command imports what it calls.

@@ -220,7 +220,7 @@ def _split(mount: str) -> tuple[str, str, list[str]]:
         raise BadInputError("it is not SOURCE:DESTINATION[:FLAGS]", "")
     source, destination, flags = (*parts, "", "")[:3]
     if source in ("tmpfs", "umount"):
-        raise BadInputError(f"it is no bind: singularity exec --scratch {destination}", "")
+        raise BadInputError(f"it is not a bind path: singularity exec --scratch {destination}", "")
     return source, destination or source, re.split("[+,]", flags) if flags else []
 
 

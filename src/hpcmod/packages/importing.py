@@ -29,7 +29,8 @@ def read_source(path: Path) -> Source:
     Raises HpcmodError if there is no such file, or it is something else.
     """
     if path.is_dir():
-        cure = f"List its packages: {path}/bin/python -m pip freeze --local > list.txt; then --from list.txt"
+        program = f"{path}/bin/python" if (path / "bin/python").exists() else "python"
+        cure = f"List its packages: {program} -m pip freeze --local > list.txt; then --from list.txt"
         raise BadInputError(f"--from {path}: is a directory, expected a file that lists packages", cure)
     source = parse_list(str(path.absolute()), read_requirements, os.path.exists, str(Path.cwd()))
     if not source.asked.lines:

@@ -27,6 +27,10 @@ def test_a_list_may_include_others(tmp_path: Path) -> None:
 def test_what_has_no_packages_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="is a directory") as caught:
         read_source(tmp_path)
+    assert "List its packages: python -m pip freeze --local" in caught.value.cure
+    (tmp_path / "bin/python").mkdir(parents=True)
+    with pytest.raises(BadInputError) as caught:
+        read_source(tmp_path)
     assert f"{tmp_path}/bin/python -m pip freeze --local" in caught.value.cure
     with pytest.raises(NotFoundError):
         read_source(tmp_path / "missing")

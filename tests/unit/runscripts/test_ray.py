@@ -1,4 +1,4 @@
-"""--launcher ray with a fake Ray whose nodes are processes of this machine; tests/e2e/test_ray.py runs a real one."""
+"""--launcher ray with a fake Ray whose nodes are processes of this machine."""
 
 from __future__ import annotations
 

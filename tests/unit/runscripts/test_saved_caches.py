@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -48,6 +49,31 @@ def test_the_first_rank_saves_compiled_kernels_and_returns_pythons_exit_code(ran
     with tarfile.open(tmp_path / "to/here/hpcmod-caches.tar") as archive:
         assert archive.getnames() == ["triton/kernel-0"]
     assert [path.name for path in (tmp_path / "to/here").iterdir()] == ["hpcmod-caches.tar"]
+
+
+def test_links_and_pipes_are_not_saved_and_hard_links_are_saved_whole(tmp_path: Path) -> None:
+    triton = tmp_path / "cache/triton"
+    triton.mkdir(parents=True)
+    (tmp_path / "secret").write_text("mine")
+    (triton / "a").write_text("kernel")
+    (triton / "b").symlink_to(tmp_path / "secret")
+    (triton / "c").hardlink_to(triton / "a")
+    os.mkfifo(triton / "d")
+    (triton / "e").write_text("last")
+    program = runscript_files()["lib/saved_caches.py"]
+    save = [sys.executable, "-Ic", program, "save", tmp_path / "cache", tmp_path / "to"]
+    subprocess.run(save, check=True, timeout=20)
+    with tarfile.open(tmp_path / "to/hpcmod-caches.tar") as archive:
+        saved = {entry.name: archive.extractfile(entry) for entry in archive}
+        assert {name: file.read() for name, file in saved.items() if file} == {
+            "triton/a": b"kernel",
+            "triton/c": b"kernel",
+            "triton/e": b"last",
+        }
+    (tmp_path / "to/hpcmod-caches.tar").unlink()
+    (tmp_path / "to/hpcmod-caches.tar").mkdir()
+    assert subprocess.run(save, check=False, capture_output=True).returncode == 1
+    assert [path.name for path in (tmp_path / "to").iterdir()] == ["hpcmod-caches.tar"]
 
 
 def test_caches_are_not_saved_through_links_that_others_planted(rank: Rank, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def gc(days: float, directory: Path | None, reason: str | None, dry_run: bool, a
 
     Published modules are never removed, only reported as unused, and only if loads are counted (`hpcmod catalogue init
     --count-use`). The names of retired containers are kept, so that users still see what to load instead. If you lack
-    the permission to remove one of the files, nothing is removed.
+    the permission to remove one of the files, nothing is removed. Removed files cannot be restored.
 
     \b
     Example:

@@ -42,14 +42,18 @@ def write_notices(catalogue: Catalogue, *, tell: Callable[[str], None]) -> tuple
     The caller must hold the catalogue's lock. Each file is replaced atomically, and removed if there is nothing to say.
     Returns the names of the files that changed, sorted.
 
-    `tell`: Called with a line about each invalid advisory, which no module shows.
+    `tell`: Called with a line about each invalid advisory, which no module shows, and each file over the size limit.
     """
     read = tuple(read_advisories([catalogue]))
     for fault in read:
         if isinstance(fault, BadInputError):
             tell(f"left out: {fault.message}")
     advisories = [advisory for advisory in read if isinstance(advisory, Advisory)]
-    wanted = {name: render_notices(notices) for name, notices in make_notices(catalogue, advisories).items()}
+    made = make_notices(catalogue, advisories)
+    wanted = {name: render_notices(notices) for name, notices in made.items()}
+    for name, notices in made.items():
+        if missing := sum(notice not in wanted[name] for notice in notices):
+            tell(f"left out: {missing} of {len(notices)} notices of {name}, as they are longer than {LIMIT >> 10} KiB")
     changed = {name for name, text in wanted.items() if _read(catalogue.notices / name) != text}
     for name in changed:
         catalogue.tree.make_directory(catalogue.notices)

@@ -270,7 +270,7 @@ def _unsupported(text: str, scheme: str) -> BadInputError:
         return _bad(text, f"{scheme} addresses are not supported", "Give the path of the file instead.")
     if scheme == "library":
         return _bad(
-            text, "hpcmod does not fetch from a library", f"Pull it with the runtime: apptainer pull FILE.sif {text}"
+            text, "Sylabs libraries are not supported", f"Pull it with the runtime: apptainer pull FILE.sif {text}"
         )
     if scheme == "docker-daemon":
         return _bad(text, "hpcmod does not talk to a daemon", "Save the image: docker save -o FILE.tar NAME")

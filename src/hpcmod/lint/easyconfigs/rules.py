@@ -134,7 +134,7 @@ def rule_misspelt_variables(recipe: LintContext) -> Iterator[Finding]:
         for match in _RUNTIME_VARIABLE.finditer(line):
             known = difflib.get_close_matches(match[1], _RUNTIMES, n=1, cutoff=0.8)
             if known and match[1] not in _RUNTIMES:
-                problem = f"{match[0]} is no variable of the runtime"
+                problem = f"{match[0]} is not a variable of the runtime"
                 yield fault(number, "misspelt-variable", WARN, problem, f"Write {known[0]}_{match[2]}.")
 
 

@@ -58,8 +58,9 @@ def _holds(version: str, sign: str, limit: str) -> bool:
 
 
 def _parse_version(text: str) -> Version:
-    """Return a version; one that is none counts as the oldest."""
+    """Return a version; of a text that is none, what its first numbers say, else the oldest."""
     try:
         return Version(text.partition("+")[0])
     except InvalidVersion:
-        return Version("0.dev0")
+        numbers = re.match(r"\s*v?(\d+(?:\.\d+)*)", text)
+        return Version(numbers[1] if numbers else "0.dev0")

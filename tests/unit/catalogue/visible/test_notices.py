@@ -56,6 +56,15 @@ def test_only_deprecated_or_retired_containers_have_a_notice(catalogue: Catalogu
     assert "Use PyTorch/2.7 instead" in said[OLD.sha256]
 
 
+def test_notices_that_do_not_fit_into_a_file_are_reported(
+    catalogue: Catalogue, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(20):
+        advise(catalogue, name=f"long-{number}", text=ADVISORY.replace("on two nodes", f"{number:04} " * 790))
+    notices(catalogue)
+    assert "of 20 notices of all, as they are longer than 64 KiB" in capsys.readouterr().out
+
+
 def test_a_notice_is_removed_when_the_container_is_restored(catalogue: Catalogue) -> None:
     notices(catalogue)
     put(catalogue, replace(OLD, state="published"))

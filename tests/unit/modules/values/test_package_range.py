@@ -20,6 +20,9 @@ from hpcmod.modules.values.package_range import has_any, parse_range
         ("torch >= 2.0, < 2.10", "2.9.1", True),
         ("torch==2.6.0", "2.6", True),
         ("torch", "0.1", True),
+        ("torch>=2.0,<2.7", "2.6.0.rocm61", True),
+        ("torch>=2.0", "2.1.0-py3", True),
+        ("torch<2.0", "unknown", True),
         ("torch<2.6", "unknown", True),
     ],
 )

@@ -43,9 +43,16 @@ class Harmful:
         b"\x80\x02}(]K\x01u.",
         b"",
         b"\x80\x02(((",
-        b"\x80\x02]r\xff\xff\xff\xff.",  # Python's unpickler would allocate memory for the highest number
+        b"\x80\x04})" + b"\x85" * 1_000_000 + b"Ns.",  # Python's unpickler would overflow the stack at this key
+        b"\x80\x02}N" + b"2\x86" * 60 + b"Ns.",
+        b"\x80\x02})" + b"\x94h\x00\x86" * 3 + b"Ns.",
     ],
 )
 def test_anything_else_is_refused(data: bytes) -> None:
     with pytest.raises(BadInputError, match=r"dump_0: not a pickle of plain values"):
         parse_plain_pickle(data, "dump_0")
+
+
+@pytest.mark.parametrize("data", [b"\x80\x02]r\xff\xff\xff\xff.", b"\x80\x04\x95" + b"\xff" * 8 + b"]."])
+def test_numbers_in_a_pickle_ask_for_no_memory(data: bytes) -> None:
+    assert parse_plain_pickle(data, "dump_0") == []
