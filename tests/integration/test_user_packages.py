@@ -266,7 +266,7 @@ def test_packages_are_rebuilt_for_another_image(mine: Mine) -> None:
     values = json.loads(record.read_text())
     other, unfit = "cp310-000000000000", ("clash", "compiled")
     values.update(tag=other, requirements=["einops", "packaging", *unfit])
-    values["origin"].update(python="3.10", image="0" * 64)
+    values.update(python="3.10", image="0" * 64)
     values["locked"] += [{**values["locked"][0], "name": name} for name in (*unfit, "packaging")]
     record.unlink()
     record.with_name(f"1-{other}.json").write_text(json.dumps(values))

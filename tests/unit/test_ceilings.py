@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53180,  # 130 more: what judges and reviewers found, mutants that survived
+    "tests/unit": 53185,  # 130 more: what judges and reviewers found, mutants that survived
     "docs": 90,
     "docs/explanation": 980,
     "docs/how-to": 4200,

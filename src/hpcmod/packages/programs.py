@@ -81,7 +81,7 @@ def read_pip_lists(packages: Path) -> tuple[dict[str, int], tuple[str, ...]]:
 
 def read_pip_metadata(packages: Path) -> Iterator[PipMetadata]:
     """Yield what pip has written about the packages in a directory site-packages, sorted by name."""
-    for info in sorted(path for path in packages.iterdir() if path.name.endswith(METADATA)):
+    for info in sorted(path for path in packages.glob("*") if path.name.endswith(METADATA)):
         package = read_package(str(info), _read_start)
         if package:
             url = _read_start(f"{info}/direct_url.json")

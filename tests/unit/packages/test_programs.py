@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.packages.programs import copy_programs, read_pip_lists
+from hpcmod.packages.programs import copy_programs, read_pip_lists, read_pip_metadata
 from tests.corpus import Program, make_image
 from tests.package_states import TARGET
 
@@ -43,3 +43,7 @@ def test_programs_that_packages_bring_are_in_pips_lists(tmp_path: Path) -> None:
         (tmp_path / f"{name}.dist-info/RECORD").write_text(rows)
     assert read_pip_lists(tmp_path)[0]["needy"] == 120
     assert read_pip_lists(tmp_path)[1] == ("needy",)
+
+
+def test_an_environment_whose_packages_were_all_removed_has_none(tmp_path: Path) -> None:
+    assert list(read_pip_metadata(tmp_path / "site-packages")) == []

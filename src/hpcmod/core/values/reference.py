@@ -269,9 +269,10 @@ def _unsupported(text: str, scheme: str) -> BadInputError:
     if scheme in ("file", "dir"):
         return _bad(text, f"{scheme} addresses are not supported", "Give the path of the file instead.")
     if scheme == "library":
-        return _bad(
-            text, "Sylabs libraries are not supported", f"Pull it with the runtime: apptainer pull FILE.sif {text}"
+        cure = (
+            f"Use a registry: oras://HOST/NAME:TAG; or fetch the image with the runtime: apptainer pull FILE.sif {text}"
         )
+        return _bad(text, "Sylabs libraries are not supported", cure)
     if scheme == "docker-daemon":
         return _bad(text, "hpcmod does not talk to a daemon", "Save the image: docker save -o FILE.tar NAME")
     return _bad(text, f"{scheme}:// is not supported", f"Supported are a path and {', '.join(_PARSERS)}.")

@@ -86,7 +86,7 @@ def _lint(path: Path, site: Site) -> LintedFile:
     """Return the mistakes in one file; an unreadable file counts as a mistake, so that the others are still read."""
     is_script = is_batch_script(path)
     if not is_script and path.suffix != ".eb":
-        return LintedFile(path, (), "not a batch script or easyconfig")
+        return LintedFile(path, (), "not a batch script or easyconfig (a site profile: hpcmod site check)")
     try:
         text = read_batch_file(path) if is_script else read_recipe(path)
     except HpcmodError as err:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hpcmod.core.errors import BadInputError
-from hpcmod.core.values.json_form import parse_json
+from hpcmod.core.values.json_form import SPLICED, json_form, parse_json
 from hpcmod.core.values.strict_json import show_value
 from hpcmod.modules.values.place import active_link, parse_active_link
 from hpcmod.packages.values.conda import NO_CONDA, CondaPart, check_conda
@@ -73,7 +73,7 @@ class State:
     """As typed, one per package; paths are absolute."""
     locked: tuple[Locked, ...]
     """Sorted by name."""
-    origin: StateOrigin
+    origin: StateOrigin = field(metadata=SPLICED)
     parent: int | None = None
     """Number of the state that it was made from; None for the first."""
     allowed: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ class State:
 
 def render_state(state: State) -> bytes:
     """Return the record of a state as JSON; parts of paths that are not UTF-8 become `?`."""
-    text = json.dumps({"state": STATE_VERSION, **asdict(state)}, indent=1, ensure_ascii=False)
+    text = json.dumps({"state": STATE_VERSION, **json_form(state)}, indent=1, ensure_ascii=False)
     return f"{text}\n".encode(errors="replace")
 
 

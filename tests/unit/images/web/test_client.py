@@ -226,20 +226,24 @@ def test_a_form_is_not_sent_where_a_server_points_to(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    "headers",
+    ("header", "total", "bounded"),
     [
-        {"Content-Length": "9" * 5000},
-        {"Content-Range": f"bytes 0-1/{'9' * 5000}"},
-        {"Retry-After": "9" * 5000},
-        {"Retry-After": "Mon, 01 Jan 0001 00:00:00 +2359"},
-        {"Retry-After": "\u0663"},
+        ({"Content-Length": "9" * 5000}, 0, False),
+        ({"Content-Range": f"bytes 0-1/{'9' * 5000}"}, len(BODY), True),
     ],
 )
-@pytest.mark.parametrize("status", [200, 503])
-def test_invalid_numbers_in_headers_are_remote_errors(server: Server, headers: dict[str, str], status: int) -> None:
-    server.answers = [Answer(status, headers)]
-    with suppress(Retry, RemoteError):
+def test_an_invalid_size_counts_as_unknown(server: Server, header: dict[str, str], total: int, bounded: bool) -> None:
+    server.answers = [Answer(200, header)]
+    answered = ask(server)
+    assert (answered.start, answered.total, answered.bounded) == (None, total, bounded)
+
+
+@pytest.mark.parametrize(("text", "wait"), [("9" * 5000, None), ("Mon, 01 Jan 0001 00:00:00 +2359", 0), ("7", 7)])
+def test_an_invalid_time_to_wait_is_ignored(server: Server, text: str, wait: float | None) -> None:
+    server.answers = [Answer(503, {"Retry-After": text})]
+    with pytest.raises(Retry) as raised:
         ask(server)
+    assert raised.value.wait == wait
 
 
 def test_a_reason_cannot_steer_a_terminal(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

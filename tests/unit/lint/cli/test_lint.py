@@ -76,7 +76,7 @@ def test_files_of_another_kind_are_skipped_with_one_line_for_each_reason(tmp_pat
     done = hpcmod("lint", *(tmp_path / name for name in others))
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr.splitlines() == [
-        f"{tmp_path}/Chart.yaml: skipped: not a batch script or easyconfig",
+        f"{tmp_path}/Chart.yaml: skipped: not a batch script or easyconfig (a site profile: hpcmod site check)",
         "2 files: skipped: installs no container",
         "files read: 0, errors: 0, warnings: 0",
     ]

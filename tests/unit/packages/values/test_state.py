@@ -49,9 +49,7 @@ def test_a_record_is_read_as_it_was_written() -> None:
     ],
 )
 def test_damaged_records_are_refused(change: dict[str, Any]) -> None:
-    values = json.loads(render_state(STATE))
-    for key, value in change.items():
-        (values["origin"] if key in values["origin"] else values)[key] = value
+    values = {**json.loads(render_state(STATE)), **change}
     with pytest.raises(BadInputError):
         parse_state(json.dumps(values).encode(), "x")
 
