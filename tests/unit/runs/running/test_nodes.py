@@ -29,7 +29,7 @@ def fake_srun(place: Path, code: str) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_one_step_asks_all_nodes_without_the_variables_of_another_job(tmp_path: Path) -> None:
-    kept = f'env | grep ^SLURM >{tmp_path}/env; echo "$@" | head -1 >{tmp_path}/words'
+    kept = f'env | grep ^SLURM >{tmp_path}/env; printf "%s " "$@" >{tmp_path}/words'
     code = f"{kept}; echo noise; echo 'hpcmod nid001 1/1 {ANSWER}|'"
     asked = ask_ranks(JOB, fake_srun(tmp_path / "bin", code))
     assert [answer.host for answer in asked.answers] == ["nid001"] and asked.problem == ""
