@@ -104,17 +104,10 @@ def make_nodes(tree: Tree, writer: SquashfsWriter, chunk: int = 1000) -> Node:
 
 def make_node(entry: Entry, writer: SquashfsWriter, chunk: int) -> Node:
     pieces = (entry.content[at : at + chunk] for at in range(0, len(entry.content), chunk))
-    return Node(
-        entry.kind,
-        entry.mode,
-        uid=entry.uid,
-        gid=entry.gid,
-        mtime=entry.mtime,
-        xattrs=entry.xattrs,
-        target=entry.target,
-        device=entry.device,
-        data=writer.add_file(len(entry.content), pieces) if entry.kind == "file" else None,
-    )
+    data = writer.add_file(len(entry.content), pieces) if entry.kind == "file" else None
+    node = Node(entry.kind, entry.mode, mtime=entry.mtime, xattrs=entry.xattrs, target=entry.target, data=data)
+    node.uid, node.gid, node.device = entry.uid, entry.gid, entry.device
+    return node
 
 
 def without(tree: Tree, *kinds: str, **changes: object) -> dict[bytes, Entry]:

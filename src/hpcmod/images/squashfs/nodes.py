@@ -88,14 +88,12 @@ class _Reading:
         node = Node(
             inode.kind,
             inode.mode,
-            uid=self._owner(inode.uid),
-            gid=self._owner(inode.gid),
             mtime=inode.mtime,
             xattrs=xattrs,
             target=inode.target,
-            device=inode.device,
             data=self._file_data(inode) if inode.kind == "file" else None,
         )
+        node.uid, node.gid, node.device = self._owner(inode.uid), self._owner(inode.gid), inode.device
         if inode.kind == "dir":
             self._directories[node] = inode
         self._seen[reference] = node

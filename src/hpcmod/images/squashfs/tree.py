@@ -37,12 +37,13 @@ class FileData:
 class Node:
     """A file, a directory or anything else with a name; a node with two names is a hard link.
 
+    It belongs to root until its `uid` and `gid` are set, as those of a squashfs that is read.
+
     `kind`: One of KINDS.
     `mode`: Permission bits, 07777.
     `mtime`: Unix seconds.
     `xattrs`: Extended attributes: full name and value.
     `target`: Target of a symlink.
-    `device`: Major and minor number of a device.
     `data`: Content of a file.
     """
 
@@ -50,28 +51,26 @@ class Node:
 
     children: dict[bytes, Node]
     """By name; only a directory has this attribute."""
+    device: tuple[int, int]
+    """Major and minor number of a device; (0, 0) until they are set."""
 
     def __init__(
         self,
         kind: str,
         mode: int,
         *,
-        uid: int = 0,
-        gid: int = 0,
         mtime: int = 0,
         xattrs: tuple[tuple[bytes, bytes], ...] = (),
         target: bytes = b"",
-        device: tuple[int, int] = (0, 0),
         data: FileData | None = None,
     ) -> None:
         self.kind = kind
         self.mode = mode
-        self.uid = uid
-        self.gid = gid
+        self.uid = self.gid = 0
         self.mtime = mtime
         self.xattrs = xattrs
         self.target = target
-        self.device = device
+        self.device = (0, 0)
         self.data = data
         if kind == "dir":
             self.children = {}

@@ -36,6 +36,12 @@ def root_with(name: bytes, node: Node) -> Node:
     return root
 
 
+def owned(kind: str = "file", *, uid: int = 0, gid: int = 0, device: tuple[int, int] = (0, 0)) -> Node:
+    node = Node(kind, 0o600)
+    node.uid, node.gid, node.device = uid, gid, device
+    return node
+
+
 @pytest.mark.parametrize("compression", ["zstd", "gzip", "none"])
 @pytest.mark.parametrize("offset", [0, 4096])
 def test_our_own_reader_reads_every_file_back(tmp_path: Path, compression: str, offset: int) -> None:
@@ -201,11 +207,11 @@ def test_a_name_that_linux_does_not_allow_is_refused(tmp_path: Path, name: bytes
         pytest.param(Node("symlink", 0o777), "a symlink to b'' ", id="no target"),
         pytest.param(Node("symlink", 0o777, target=b"t" * 4096), "4096 bytes", id="long target"),
         pytest.param(Node("symlink", 0o777, target=b"a\0b"), "without NUL", id="NUL in target"),
-        pytest.param(Node("block", 0o600, device=(4096, 0)), "device 4096:0", id="high major"),
-        pytest.param(Node("char", 0o600, device=(0, 1 << 20)), "device 0:1048576", id="high minor"),
-        pytest.param(Node("char", 0o600, device=(-1, 0)), "device -1:0", id="negative major"),
-        pytest.param(Node("file", 0o600, uid=1 << 32), "user or group 4294967296", id="high user"),
-        pytest.param(Node("file", 0o600, gid=-1), "user or group -1", id="negative group"),
+        pytest.param(owned("block", device=(4096, 0)), "device 4096:0", id="high major"),
+        pytest.param(owned("char", device=(0, 1 << 20)), "device 0:1048576", id="high minor"),
+        pytest.param(owned("char", device=(-1, 0)), "device -1:0", id="negative major"),
+        pytest.param(owned(uid=1 << 32), "user or group 4294967296", id="high user"),
+        pytest.param(owned(gid=-1), "user or group -1", id="negative group"),
         pytest.param(Node("door", 0o600), "unsupported kind of file 'door'", id="unknown kind"),
         pytest.param(
             Node("file", 0o600, xattrs=((b"user." + b"n" * 251, b""),)), "an extended attribute", id="xattr name"
@@ -237,7 +243,7 @@ def test_a_directory_with_two_names_is_refused(tmp_path: Path, circle: bool) -> 
 def many_owners(count: int) -> Node:
     root = Node("dir", 0o755)
     for identity in range(1, count, 2):
-        root.children[b"%d" % identity] = Node("file", 0o600, uid=identity, gid=identity + 1)
+        root.children[b"%d" % identity] = owned(uid=identity, gid=identity + 1)
     return root
 
 
