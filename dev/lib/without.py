@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
-from hpcmod.core.registry import ROOMS, load
+from hpcmod.core.registry import ROOMS, Room, rooms
 
 LEAVES = ROOMS[ROOMS.index("packages") :]
 BESIDE = {
@@ -37,11 +37,11 @@ def meant(words: list[str]) -> list[str]:
     return words
 
 
-def commands_of(room: str) -> list[str]:
+def commands_of(room: Room) -> list[str]:
     """Return the commands of a room, as they are typed after `hpcmod`."""
     return [
         f"{heading.partition('hpcmod ')[2]} {name}".strip()
-        for heading, commands in load(f"hpcmod.{room}.room:ROOM").commands.items()
+        for heading, commands in room.commands.items()
         for name in commands
     ]
 
@@ -64,10 +64,11 @@ def remove(room: str, copy: Path) -> None:
 def compare(room: str, text: str) -> None:
     """Check the help of what is left: it has all other commands, and none of the room."""
     shown = set(re.findall(r"^  ([a-z]\w*)  ", text, re.MULTILINE))
-    expected = {name for other in ROOMS if other != room for name in commands_of(other) if " " not in name}
+    commands = {other.name: commands_of(other) for other in rooms()}
+    gone = ", ".join(sorted(commands.pop(room)))
+    expected = {name for names in commands.values() for name in names if " " not in name}
     if shown != expected:
         sys.exit(f"without: hpcmod --help differs in {', '.join(sorted(shown ^ expected))}")
-    gone = ", ".join(sorted(commands_of(room)))
     sys.stdout.write(f"{room}: hpcmod --help lists {len(shown)} commands, without {gone}\n")
 
 

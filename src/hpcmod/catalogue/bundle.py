@@ -79,7 +79,7 @@ def write_bundle(
 
 
 def _list_sums(sums: Mapping[str, str]) -> bytes:
-    return "".join(f"{found}  {name}\n" for name, found in sums.items()).encode()
+    return "".join(f"{checksum}  {name}\n" for name, checksum in sums.items()).encode()
 
 
 def _add(tar: tarfile.TarFile, path: Path, size: int, tally: Tally) -> str:
@@ -121,8 +121,8 @@ def read_bundle(
 def _check_there(directory: Path, sums: Mapping[str, str], tally: Tally) -> None:
     for name, expected in sums.items():
         path = directory / name
-        found = file_sha256(path, partial(_tell, tally, name)) if path.is_file() and not path.is_symlink() else ""
-        if found != expected:
+        checksum = file_sha256(path, partial(_tell, tally, name)) if path.is_file() and not path.is_symlink() else ""
+        if checksum != expected:
             raise BadInputError(
                 f"{path}: already exists with different content",
                 "Choose another directory with -o, or replace the file with --force.",
@@ -152,10 +152,10 @@ def _read_sums(bundle: Path, tar: tarfile.TarFile) -> dict[str, str]:
     first = tar.next()
     file = tar.extractfile(first) if first and first.name == SUMS and first.isreg() else None
     text = file.read(_LIMIT).decode("ascii") if file else ""
-    found = [_LINE.fullmatch(line) for line in text.splitlines()]
-    if not found or not all(found) or len(found) > _MOST:
+    matches = [_LINE.fullmatch(line) for line in text.splitlines()]
+    if not matches or not all(matches) or len(matches) > _MOST:
         raise BadInputError(f"{bundle}: not a bundle: it does not begin with {SUMS}", "Make one: hpcmod bundle export.")
-    sums = {match[2]: match[1] for match in found if match}
+    sums = {match[2]: match[1] for match in matches if match}
     _check_names(list(sums))
     return sums
 

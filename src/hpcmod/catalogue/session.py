@@ -55,16 +55,16 @@ def check_advisories(environ: Mapping[str, str]) -> Iterator[Finding]:
     for fault in read_advisories(listed):
         if isinstance(fault, BadInputError):
             yield Finding(WARN, "advisories", fault.message, fault.cure)
-    found = (
+    advisories = (
         matching_advisories(listed, loaded.module, loaded.sha256, environ=environ, packages=loaded.packages)
         if loaded.module
         else ()
     )
-    for advisory in found:
+    for advisory in advisories:
         yield Finding(
             WARN, "advisory", f"{loaded.module}: {advisory.title}", render_advisory(advisory).replace("\n", "\n     ")
         )
-    if not found:
+    if not advisories:
         yield Finding(
             OK, "advisories", f"none for {loaded.module}" if loaded.module else "no container module is loaded"
         )
@@ -76,5 +76,5 @@ def retired_installations(environ: Mapping[str, str]) -> frozenset[Path]:
         listed = find_catalogues(load_site(None, environ), environ, tell=lambda _: None)
     except HpcmodError:  # check_advisories reports it
         return frozenset()
-    found = ((catalogue, record) for catalogue in listed for record in catalogue.records())
-    return frozenset(software_of(catalogue, record) for catalogue, record in found if record.state == "retired")
+    records = ((catalogue, record) for catalogue in listed for record in catalogue.records())
+    return frozenset(software_of(catalogue, record) for catalogue, record in records if record.state == "retired")

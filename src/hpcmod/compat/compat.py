@@ -172,8 +172,8 @@ def _load_all(image: StackFacts, loader: _Loader, injected: Sequence[tuple[str, 
     yield from _variants([loaded for loaded in others if loaded.what == MPI4PY])
     if image.fabric is not None:
         yield loader.load(FABRIC, "libfabric.so.1", image.fabric.path)
-    for place, _ in injected:
-        yield loader.load(DRIVER, place.rpartition("/")[2], place)
+    for path, _ in injected:
+        yield loader.load(DRIVER, path.rpartition("/")[2], path)
 
 
 def _before(what: str, image: StackFacts) -> tuple[str, ...]:
@@ -198,33 +198,32 @@ class _Loader:
     ) -> None:
         self._own, self._view = own, view
         self._search, self._everywhere = searches
-        self._fabrics = {view.real(one.path): one for stack in stacks for one in stack.fabrics}
-        self._mpis = {view.real(one.path): one for stack in stacks for one in stack.mpis}
+        self._fabrics = {view.real(fabric.path): fabric for stack in stacks for fabric in stack.fabrics}
+        self._mpis = {view.real(mpi.path): mpi for stack in stacks for mpi in stack.mpis}
 
     def load(self, what: str, name: str, path: str, *, before: tuple[str, ...] = ()) -> Loaded:
         """Load the library found by name, or else the file at a path; `before` is already loaded."""
-        found = find_library(name, self._view, self._search) if name else path
-        if found and self._machine(found) != self._machine(path):
-            found = path  # a program for this machine skips files for another
-        place = found or path
-        roots = (*before, place)
+        named = find_library(name, self._view, self._search) if name else path
+        if named and self._machine(named) != self._machine(path):
+            named = path  # a program for this machine skips files for another
+        roots = (*before, named or path)
         closure = find_closure(roots, self._view, self._search)
         elsewhere: tuple[tuple[str, str], ...] = ()
         if closure.missing:
             names = {name for name, _ in closure.missing}
             closure = find_closure(roots, self._view, self._everywhere)
-            elsewhere = tuple((one.name, one.path) for one in closure.libraries if one.name in names)
+            elsewhere = tuple((library.name, library.path) for library in closure.libraries if library.name in names)
         guessed = {guess for _, guess in elsewhere}  # these are only guesses, so nothing is reported about them
         return Loaded(
             what,
-            place,
-            by_name=bool(found),
+            named or path,
+            by_name=bool(named),
             missing=closure.missing,
             elsewhere=elsewhere,
-            unmet=tuple(one for one in find_unmet(closure) if not guessed & {one.provider, one.wanted_by}),
+            unmet=tuple(need for need in find_unmet(closure) if not guessed & {need.provider, need.wanted_by}),
             fabric=self._one_of(self._fabrics, closure, guessed),
             mpi=self._one_of(self._mpis, closure, guessed),
-            from_host=tuple(one.path for one in closure.libraries if self._view.on_host(one.real)),
+            from_host=tuple(library.path for library in closure.libraries if self._view.on_host(library.real)),
             replaced=tuple(self._replaced(closure)) if what == COLLECTIVES else (),
         )
 
@@ -233,9 +232,8 @@ class _Loader:
         return elf.machine if elf else ""
 
     def _one_of(self, known: Mapping[str, _Kind], closure: Closure, guessed: set[str]) -> _Kind | None:
-        sure = (one for one in closure.libraries if one.path not in guessed)
-        found = ((known[one.real], one.path) for one in sure if one.real in known)
-        return next((replace(kind, path=path) for kind, path in found), None)
+        sure = (library for library in closure.libraries if library.path not in guessed and library.real in known)
+        return next((replace(known[library.real], path=library.path) for library in sure), None)
 
     def _replaced(self, closure: Closure) -> Iterator[tuple[str, str]]:
         for library in closure.libraries:

@@ -85,8 +85,8 @@ def find_record(image: Path, site: Site, environ: Mapping[str, str]) -> InstallR
     if image.exists():
         return read_record(image.absolute().parent)
     trees = module_trees(environ, more=own_module_trees(site, environ))
-    found = find_installed(trees, str(image).partition("/")[0])
-    return next((each.record for each in found if str(image) in (each.name, each.module)), NO_RECORD)
+    installed = find_installed(trees, str(image).partition("/")[0])
+    return next((each.record for each in installed if str(image) in (each.name, each.module)), NO_RECORD)
 
 
 def _look(subject: str, image: Path, site: Site, environ: Mapping[str, str]) -> Finding:

@@ -81,10 +81,10 @@ def advisory(ctx: click.Context, apply_: bool) -> None:
 
 def _print_cures() -> None:
     """Print each cure as shell commands to stdout, and its title to stderr."""
-    module, found = _matching()
-    if not found:
+    module, advisories = _matching()
+    if not advisories:
         tell(f"no known problems with {module} on this node")
-    for advisory in found:
+    for advisory in advisories:
         lines = render_cure(advisory)
         tell(f"{advisory.title}: {'; '.join(lines) or 'no variable fixes it'}")
         for line in lines:
@@ -99,10 +99,10 @@ def _matching() -> tuple[str, tuple[Advisory, ...]]:
             "no container module is loaded",
             "Load one first, or list all advisories: hpcmod catalogue advisory ls --all",
         )
-    found = matching_advisories(
+    advisories = matching_advisories(
         _catalogues(), loaded.module, loaded.sha256, environ=os.environ, packages=loaded.packages
     )
-    return loaded.module, found
+    return loaded.module, advisories
 
 
 @advisory.command("ls")
@@ -119,15 +119,15 @@ def advisory_ls(everything: bool, as_json: bool) -> None:
       hpcmod catalogue advisory ls --all --json | jq -r '.advisories[].title'
     """
     if everything:
-        found, faults = _read(_catalogues())
+        advisories, faults = _read(_catalogues())
         for fault in faults:
             tell(fault.message)
     else:
-        found = list(_matching()[1])
+        advisories = list(_matching()[1])
     if as_json:
-        print_json(AdvisoryList(tuple(ShownAdvisory(advisory, _expired(advisory)) for advisory in found)))
+        print_json(AdvisoryList(tuple(ShownAdvisory(advisory, _expired(advisory)) for advisory in advisories)))
         return
-    for advisory in found:
+    for advisory in advisories:
         end = f"expired {advisory.expires}" if _expired(advisory) else f"until {advisory.expires}"
         print_text(f"{advisory.name}\t{end}\t{advisory.title}")
 
@@ -184,5 +184,5 @@ def advisory_refresh(directory: Path | None, reason: str | None, dry_run: bool, 
 
 def _read(catalogues: Iterable[Catalogue]) -> tuple[list[Advisory], list[BadInputError]]:
     read = tuple(read_advisories(catalogues))
-    faults = [one for one in read if isinstance(one, BadInputError)]
-    return [one for one in read if isinstance(one, Advisory)], faults
+    faults = [entry for entry in read if isinstance(entry, BadInputError)]
+    return [entry for entry in read if isinstance(entry, Advisory)], faults

@@ -50,13 +50,13 @@ def init(directory: Path, name: str, group: str, count_use: bool | None, site: s
       hpcmod catalogue init /appl/containers --group swadmin
       hpcmod catalogue init /appl/containers --count-use     # for `hpcmod catalogue gc`: one byte per load, no names
     """
-    place = directory.absolute()
-    known = open_catalogue(place) if (place / "catalogue.json").is_file() else Catalogue(place, place.name)
-    found = find_machine(None, os.environ, flag=site).site
+    path = directory.absolute()
+    known = open_catalogue(path) if (path / "catalogue.json").is_file() else Catalogue(path, path.name)
+    profile = find_machine(None, os.environ, flag=site).site
     made = Catalogue(
-        place,
+        path,
         name or known.name,
-        found.name if site or not known.site else known.site,
+        profile.name if site or not known.site else known.site,
         known.counts_use if count_use is None else count_use,
     )
     make_catalogue(made, group=group)
@@ -64,9 +64,9 @@ def init(directory: Path, name: str, group: str, count_use: bool | None, site: s
     with changing(made, actor):
         refresh_index(made, actor)
     if as_json:
-        print_json(CatalogueDirectory(place))
+        print_json(CatalogueDirectory(path))
     else:
-        print_data(place)
+        print_data(path)
 
 
 @click.command()
@@ -100,18 +100,18 @@ def move(target: Path, directory: Path | None, reason: str | None, dry_run: bool
     Example:
       hpcmod catalogue move /appl/new/containers
     """
-    catalogue, place = open_catalogues(directory)[0], target.absolute()
-    check_target(catalogue, place)
+    catalogue, new = open_catalogues(directory)[0], target.absolute()
+    check_target(catalogue, new)
     if not dry_run:
-        move_catalogue(catalogue, place, actor=make_actor(reason))
+        move_catalogue(catalogue, new, actor=make_actor(reason))
     if as_json:
-        print_json(CatalogueDirectory(place))
+        print_json(CatalogueDirectory(new))
         return
-    print_data(place)
+    print_data(new)
     if dry_run:
-        tell(f"would copy {catalogue.directory} to {place}")
+        tell(f"would copy {catalogue.directory} to {new}")
     else:
-        tell(f"next: put {place} into `catalogues` of the site profile, and {place / 'modules/all'} on MODULEPATH")
+        tell(f"next: put {new} into `catalogues` of the site profile, and {new / 'modules/all'} on MODULEPATH")
 
 
 @click.command()

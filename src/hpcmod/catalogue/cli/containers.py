@@ -60,10 +60,10 @@ class Here:
         """Return the index of each catalogue, and report damaged entries."""
         from hpcmod.catalogue.records.index import read_index  # what finds one container by its name need not import it
 
-        found = [read_index(catalogue) for catalogue in self.catalogues]
-        for message in (message for index in found for message in index.damaged):
+        indexes = [read_index(catalogue) for catalogue in self.catalogues]
+        for message in (message for index in indexes for message in index.damaged):
             self.say(message)
-        return found
+        return indexes
 
     def own(self) -> list[Installed]:
         """Return the user's own installations."""
@@ -83,8 +83,8 @@ class Here:
         from hpcmod.images import architecture_name  # `info` and `search` need not import it
 
         architecture = architecture_name(os.uname().machine)
-        found = list_containers(self.indexes(), self.own(), site=self.site.name, architecture=architecture)
-        return [self._with_copy(listed) for listed in found]
+        containers = list_containers(self.indexes(), self.own(), site=self.site.name, architecture=architecture)
+        return [self._with_copy(listed) for listed in containers]
 
     def _with_copy(self, listed: Listed) -> Listed:
         """Add which copy of a listed container is used; the module tool is asked only if there are two."""
@@ -123,9 +123,9 @@ def find_own(here: Here, text: str, *, writable: bool = False) -> Installed | No
     """Return the installed module that matches, outside the catalogues; of several versions, the highest."""
     name, _, version = text.partition("/")
     trees = own_trees(here.trees) if writable else here.trees
-    found = sorted(find_installed(trees, name), key=lambda copy: release_key(copy.version)) if name else []
-    matching = [own for own in found if own.version.startswith(version)]
-    exact = [own for own in found if own.version == version]
+    installed = sorted(find_installed(trees, name), key=lambda copy: release_key(copy.version)) if name else []
+    matching = [own for own in installed if own.version.startswith(version)]
+    exact = [own for own in installed if own.version == version]
     if version and len(matching) > 1 and not exact:
         raise NotFoundError(f"{text} is ambiguous", "Choose one of: " + ", ".join(own.module for own in matching))
     return (exact or matching)[-1] if matching else None
@@ -190,14 +190,12 @@ def find_meant(here: Here, text: str) -> tuple[str, Container | None]:
 
     Raises NotFoundError if no module matches.
     """
-    found = find_loaded_by(text, os.environ) or find_own(here, text)
-    if found is None:
+    own = find_loaded_by(text, os.environ) or find_own(here, text)
+    if own is None:
         container = find_published(here, text)
         return container.module, container
-    publishing = (
-        catalogue for catalogue in here.catalogues if catalogue.record_path(found.name, found.version).is_file()
-    )
-    return found.module, next((Container(catalogue, found.name, found.version) for catalogue in publishing), None)
+    publishing = (catalogue for catalogue in here.catalogues if catalogue.record_path(own.name, own.version).is_file())
+    return own.module, next((Container(catalogue, own.name, own.version) for catalogue in publishing), None)
 
 
 def find_copy(here: Here, text: str) -> Installed:
@@ -226,8 +224,8 @@ def find_broken(here: Here, text: str) -> Installed | None:
 
     prefixes = own_prefixes(here.site, os.environ)
     software = software_directories([*own_trees(here.trees), *(prefix / MODULES for prefix in prefixes)])
-    found = list(find_without_modulefile(software, text))
-    return found[-1] if found and ("/" in text or find_own(here, text) is None) else None
+    broken = list(find_without_modulefile(software, text))
+    return broken[-1] if broken and ("/" in text or find_own(here, text) is None) else None
 
 
 def report_copy(here: Here, copies: Copies) -> None:
@@ -280,9 +278,10 @@ def complete_container(ctx: click.Context, parameter: click.Parameter, incomplet
     if isinstance(given, tuple) and any(not word.startswith("-") for word in given):
         return []
     try:
-        modules = [one.module for one in look_around(None, say=lambda _: None).containers() if one.state != "retired"]
+        listed = look_around(None, say=lambda _: None).containers()
     except (HpcmodError, OSError):  # a shell shows no errors of completion
         return []
+    modules = [container.module for container in listed if container.state != "retired"]
     names = list(dict.fromkeys(module.partition("/")[0] for module in modules))
     matching = [name for name in names if name.lower().startswith(incomplete.lower())]
     if "/" in incomplete or len(matching) == 1:

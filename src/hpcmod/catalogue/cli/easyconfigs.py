@@ -46,10 +46,10 @@ def find_easyconfig(text: str) -> str:
             raise NotFoundError(f"{text}: no such file", "List the containers of the catalogues: hpcmod ls")
     else:
         try:
-            found = path.stat()
+            status = path.stat()
         except OSError:
             return text
-        if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o002:
+        if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o002:
             raise BadInputError(
                 f"{path.absolute()} belongs to another user or is world-writable, and an easyconfig is code",
                 f"If you trust it, give its path: ./{text}",

@@ -70,7 +70,7 @@ def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_jso
     """
     here = look_around(site)
     listed_here = here.containers()
-    found = [
+    shown = [
         listed
         for listed in listed_here
         if text.lower() in listed.module.lower()
@@ -78,12 +78,12 @@ def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_jso
         and (listed.place == READY or not ready)
     ]
     if as_json:
-        print_json(ContainerList(tuple(found)))
-    elif found:
-        print_table(("MODULE", "STATE", "SIZE", "MACHINE", "NOTES"), map(_row, found))
+        print_json(ContainerList(tuple(shown)))
+    elif shown:
+        print_table(("MODULE", "STATE", "SIZE", "MACHINE", "NOTES"), map(_row, shown))
     elif not text:
         tell("no containers found" if here.catalogues else f"no containers found. {NO_CATALOGUE}")
-    if text and not found:
+    if text and not shown:
         names = (listed.module.partition("/")[0] for listed in listed_here)
         raise NotFoundError(f"no container has {text} in its name", did_you_mean(text, names))
 
@@ -183,8 +183,8 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
     record = published.read()
     advisories = _advisories(here, record)
     if as_json:
-        place, installed = published.catalogue.directory, _list_copies(here, copies)
-        print_json(PublishedContainer(record, record.tested, place, advisories, installed))
+        directory, installed = published.catalogue.directory, _list_copies(here, copies)
+        print_json(PublishedContainer(record, record.tested, directory, advisories, installed))
         return
     command = _loading(copies.meant) if copies else f"hpcmod install {record.module}"
     if is_refused(published.catalogue, record):
@@ -322,10 +322,10 @@ def _advisories(here: Here, record: CatalogueRecord) -> tuple[str, ...]:
     from hpcmod.catalogue.text.notice import render_advisory
     from hpcmod.catalogue.visible.advisories import matching_advisories
 
-    found = matching_advisories(
+    advisories = matching_advisories(
         here.catalogues, record.module, record.sha256, environ=os.environ, packages=record.content.packages
     )
-    return tuple(f"{advisory.title}. {render_advisory(advisory)}" for advisory in found)
+    return tuple(f"{advisory.title}. {render_advisory(advisory)}" for advisory in advisories)
 
 
 def _show_difference(here: Here, first: str, second: str, *, as_json: bool) -> None:

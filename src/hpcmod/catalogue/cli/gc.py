@@ -46,14 +46,14 @@ def gc(days: float, directory: Path | None, reason: str | None, dry_run: bool, a
     catalogue = open_catalogues(directory)[0]
     change = 0
     if dry_run:
-        found = list(find_unused(catalogue, days=days, now=time.time()))
+        files = list(find_unused(catalogue, days=days, now=time.time()))
     else:
-        found, change = remove_unused(catalogue, days=days, now=time.time(), actor=make_actor(reason))
+        files, change = remove_unused(catalogue, days=days, now=time.time(), actor=make_actor(reason))
     if as_json:
-        print_json(UnusedFiles(dry_run, change, tuple(found)))
+        print_json(UnusedFiles(dry_run, change, tuple(files)))
         return
-    print_table(("ACTION", "PATH OR MODULE", "SIZE", "WHY"), (_make_row(unused, dry_run=dry_run) for unused in found))
-    if not found:
+    print_table(("ACTION", "PATH OR MODULE", "SIZE", "WHY"), (_make_row(unused, dry_run=dry_run) for unused in files))
+    if not files:
         tell(f"{catalogue.directory}: nothing to remove")
     if not catalogue.counts_use:
         tell("loads are not counted; to count them: hpcmod catalogue init --count-use DIRECTORY")

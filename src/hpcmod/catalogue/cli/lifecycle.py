@@ -70,11 +70,11 @@ class NoticeFlags(LifecycleFlags):
 def _change(flags: LifecycleFlags, decide: _Decide, *, verb: str) -> None:
     from hpcmod.catalogue.admin import lifecycle
 
-    found = _find(flags.directory, flags.container)
+    meant = _find(flags.directory, flags.container)
     change = lifecycle.change_name(
-        found.catalogue,
-        found.name,
-        lambda records: decide(records, (found.name, found.version)),
+        meant.catalogue,
+        meant.name,
+        lambda records: decide(records, (meant.name, meant.version)),
         verb=verb,
         actor=make_actor(flags.reason),
         dry_run=flags.dry_run,

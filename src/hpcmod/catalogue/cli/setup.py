@@ -56,14 +56,14 @@ def site_setup(catalogues: Sequence[Path], output: Path | None, site: str | None
     if not catalogues and output is None:
         raise BadInputError("no catalogue and no output directory given", "Add --catalogue DIR or --output DIR.")
     opened = [open_catalogue(directory.absolute()) for directory in catalogues]
-    place = output.absolute() if output else opened[0].directory / "site"
-    files = list(setup_files(place, opened, version=hpcmod.__version__, site=_checked_site(site), eb=eb))
+    target = output.absolute() if output else opened[0].directory / "site"
+    files = list(setup_files(target, opened, version=hpcmod.__version__, site=_checked_site(site), eb=eb))
     if dry_run:
         for file in files:
             print_text(f"{file.path} ({file.text.count(chr(10))} lines)")
         return
     write_setup(files)
-    modules = place / "modules"
+    modules = target / "modules"
     print_data(modules)
     print_message(f"users run: module use {sh_word(str(modules))}; module load hpcmod")
 

@@ -24,11 +24,11 @@ def use_verb(container: str) -> None:
       eval "$(hpcmod use PyTorch)"
     """
     loaded = [module for module in os.environ.get("LOADEDMODULES", "").split(":") if module]
-    found = [module for module in loaded if module == container or module.startswith(f"{container}/")]
-    if not found:
+    matching = [module for module in loaded if module == container or module.startswith(f"{container}/")]
+    if not matching:
         raise NotFoundError(
             f"no module {container} is loaded; loaded are: {', '.join(loaded) or 'none'}",
             f"Load it: module load {container}",
         )
-    module = sh_word(found[-1])
+    module = sh_word(matching[-1])
     print_text(f"module unload {module} && module load {module}")

@@ -51,11 +51,11 @@ def _check_modes(catalogue: Catalogue, *, fix: bool) -> Iterator[Finding]:
         yield Finding(OK, "modes", f"files and directories below {catalogue.directory}")
         return
     left = list(set_modes(catalogue, wrong)) if fix else [(wrong_mode, "") for wrong_mode in wrong]
-    for one, reason in left[:_SHOWN]:
-        yield Finding(FAIL, "modes", f"{one.path}: {one.found}, expected {one.wanted}", _cure(one, reason))
+    for entry, reason in left[:_SHOWN]:
+        yield Finding(FAIL, "modes", f"{entry.path}: {entry.found}, expected {entry.wanted}", _cure(entry, reason))
     if len(left) > _SHOWN:
         yield Finding(FAIL, "modes", f"{len(left) - _SHOWN} more")
-    unproven = [one for one, _ in left if one.anchor is None]
+    unproven = [entry for entry, _ in left if entry.anchor is None]
     if unproven:
         cure = f"If these files belong to the catalogue: {_setting(unproven)}; otherwise move them away"
         yield Finding(FAIL, "modes", f"{len(unproven)} of them not set by --fix-modes: {UNPROVEN}", cure)

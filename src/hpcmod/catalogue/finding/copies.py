@@ -26,12 +26,12 @@ def find_copies(module: str, trees: Sequence[Path], environ: Mapping[str, str]) 
     `module`: Its full name, NAME/VERSION.
     `trees`: Directories of modulefiles to search; the first has priority if the module tool does not decide.
     """
-    found = [copy for copy in (find_in_tree(tree, module) for tree in trees) if copy]
-    if not found:
+    copies = [copy for copy in (find_in_tree(tree, module) for tree in trees) if copy]
+    if not copies:
         return None
-    asked = find_modulefile(module, environ) if len(found) > 1 else None
-    meant = next((copy for copy in found if asked and copy.modulefile.samefile(asked)), found[0])
-    return Copies(meant, tuple(copy for copy in found if os.path.realpath(copy.root) != os.path.realpath(meant.root)))
+    asked = find_modulefile(module, environ) if len(copies) > 1 else None
+    meant = next((copy for copy in copies if asked and copy.modulefile.samefile(asked)), copies[0])
+    return Copies(meant, tuple(copy for copy in copies if os.path.realpath(copy.root) != os.path.realpath(meant.root)))
 
 
 def find_loaded_by(text: str, environ: Mapping[str, str]) -> Installed | None:
@@ -52,7 +52,7 @@ def loading_commands(
     """
     tree = copy.modulefile.parents[copy.module.count("/")]
     load = (("module", "load", copy.module),)
-    used = [os.path.realpath(place) for place in environ.get("MODULEPATH", "").split(":") if place]
+    used = [os.path.realpath(directory) for directory in environ.get("MODULEPATH", "").split(":") if directory]
     is_used = os.path.realpath(tree) in used
     loaded = find_modulefile(copy.module, environ)
     if is_used and not fresh and (loaded is None or loaded.samefile(copy.modulefile)):

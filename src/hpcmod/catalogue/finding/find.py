@@ -58,14 +58,14 @@ def find_container(
 
     indexes = [read_index(catalogue) for catalogue in catalogues]
     known = [(index.catalogue, _named(index.entries, name)) for index in indexes]
-    living = [] if version else [(one, [e for e in entries if e.state != "retired"]) for one, entries in known]
+    living = [(owner, [e for e in entries if e.state != "retired"]) for owner, entries in known if not version]
     differ = len({(entry.architecture, entry.targets) for _, entries in known for entry in entries}) > 1
     here = gpus() if differ else ()
-    fitting = [(one, _fitting(entries, machine, here)) for one, entries in (*living, *known)] if differ else []
+    fitting = [(owner, _fitting(entries, machine, here)) for owner, entries in (*living, *known) if differ]
     for catalogue, entries in (*fitting, *living, *known):
-        found = choose_entry(entries, text, gpus=here)
-        if found:
-            return Container(catalogue, found.name, found.version)
+        entry = choose_entry(entries, text, gpus=here)
+        if entry:
+            return Container(catalogue, entry.name, entry.version)
     damaged = [message for index in indexes for message in index.damaged]
     raise _unknown(text, [entry for index in indexes for entry in index.entries], damaged)
 
@@ -94,9 +94,9 @@ def find_variant(catalogues: Sequence[Catalogue], name: str, *, machine: str, gp
     for catalogue in catalogues:
         entries = _fitting(_named(read_index(catalogue).entries, name), machine, gpus)
         built = [entry for entry in entries if entry.state != "retired" and _is_built_for(entry, gpus)]
-        found = choose_entry(built, name)
-        if found:
-            return found.module
+        entry = choose_entry(built, name)
+        if entry:
+            return entry.module
     return ""
 
 

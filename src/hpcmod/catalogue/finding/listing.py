@@ -51,19 +51,19 @@ def list_containers(
     `site`, `architecture`: Name of this machine's site profile, and its architecture as a GOARCH value.
     """
     own = {copy.module: copy for copy in installed}
-    found: dict[str, Listed] = {}
+    by_module: dict[str, Listed] = {}
     for index in indexes:
         visible = set(_visible_modules(index.catalogue, {entry.name for entry in index.entries}))
         for entry in index.entries:
-            if entry.module not in found:
+            if entry.module not in by_module:
                 fits = entry.site in ("", site) and entry.architecture in ("", architecture)
                 here = entry.module in visible and entry.state != "retired"
-                found[entry.module] = _of_entry(entry, index.catalogue, own, fits=fits, here=here)
+                by_module[entry.module] = _of_entry(entry, index.catalogue, own, fits=fits, here=here)
     for module, copy in own.items():
-        if module not in found:
+        if module not in by_module:
             size, machine = copy.image.size, copy.record.site
-            found[module] = Listed(module, READY, "published", size, machine, "", (), "", "", "", "", True)
-    return sorted(found.values(), key=lambda listed: listed.module.rpartition("/")[0].lower())
+            by_module[module] = Listed(module, READY, "published", size, machine, "", (), "", "", "", "", True)
+    return sorted(by_module.values(), key=lambda listed: listed.module.rpartition("/")[0].lower())
 
 
 def _of_entry(entry: IndexEntry, catalogue: Catalogue, own: dict[str, Installed], *, fits: bool, here: bool) -> Listed:

@@ -138,7 +138,7 @@ def read_index(catalogue: Catalogue) -> Index:
     stored = _read_entries(catalogue.directory / INDEX, changed)
     damaged: dict[str, str] = {}
     read = map(_make_entry, _read_records(catalogue, changed.keys() - stored.keys(), damaged))
-    entries = sorted([*(entry for found in stored.values() for entry in found), *read], key=_order)
+    entries = sorted([*(entry for versions in stored.values() for entry in versions), *read], key=_order)
     return Index(catalogue, tuple(entries), tuple(damaged.values()))
 
 
@@ -148,7 +148,7 @@ def _read_entries(path: Path, changed: Mapping[str, int]) -> dict[str, list[Inde
         entries = {name: [IndexEntry(**fields) for fields in versions.values()] for name, versions in stored.items()}
     except TypeError:  # a field is missing or unknown
         return {}
-    sound = all(_is_sound(entry, name) for name, found in entries.items() for entry in found)
+    sound = all(_is_sound(entry, name) for name, versions in entries.items() for entry in versions)
     return entries if sound else {}
 
 

@@ -69,7 +69,7 @@ def _read_lines(directory: Path) -> list[bytes]:
         return []
 
 
-def _write_all(descriptor: int, line: bytes, place: int) -> None:
+def _write_all(descriptor: int, line: bytes, offset: int) -> None:
     while line:
-        written = os.pwrite(descriptor, line, place)
-        line, place = line[written:], place + written
+        written = os.pwrite(descriptor, line, offset)
+        line, offset = line[written:], offset + written

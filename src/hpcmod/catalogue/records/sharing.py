@@ -49,8 +49,8 @@ def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
     elif not (root / CATALOGUE).is_file():
         catalogue.tree.change_mode("", _ALL_MAY_READ)
     with shared(catalogue):
-        for place in every:
-            catalogue.tree.make_directory(place)
+        for directory in every:
+            catalogue.tree.make_directory(directory)
         if catalogue.counts_use:
             _make_loads(catalogue)
         write_file(root / CATALOGUE, render_catalogue(_as_it_is(catalogue)), mode=file_mode(root))
@@ -76,7 +76,7 @@ def _make_loads(catalogue: Catalogue) -> None:
 def _is_begun(root: Path, places: Iterable[Path]) -> bool:
     """Return whether a directory is empty, or contains only what an interrupted `make_catalogue` leaves."""
     clear_leftovers(root, CATALOGUE)
-    ours = {root / place.relative_to(root).parts[0] for place in places}
+    ours = {root / path.relative_to(root).parts[0] for path in places}
     return all(entry in ours and not _holds_files(entry) for entry in root.iterdir())
 
 

@@ -39,7 +39,7 @@ def read_counts(catalogue: Catalogue, now: float | None = None) -> tuple[Count, 
         raise LackingError(f"only admins of {catalogue.directory} can see who loaded what", cure)
     totals = _read_totals(catalogue)
     loads = list(_read_loads(catalogue, totals, now))
-    return add_up((*totals.counts, *(one for _, one in loads)), replace)
+    return add_up((*totals.counts, *(count for _, count in loads)), replace)
 
 
 def fold(catalogue: Catalogue, *, keep_users: bool) -> int:
@@ -65,7 +65,7 @@ def fold(catalogue: Catalogue, *, keep_users: bool) -> int:
     def kept(count: Count) -> Count:
         return count if keep_users else replace(count, user="")
 
-    counts = add_up((*totals.counts, *(one for _, one in files)), kept)
+    counts = add_up((*totals.counts, *(count for _, count in files)), kept)
     names = {name for name, _ in files} | totals.folded
     _write_totals(catalogue, Totals(counts, frozenset(names)))
     for name in names | present:

@@ -84,7 +84,7 @@ def describe_changes(before: str, after: str) -> list[str]:
 
 def _read_entries(text: str) -> dict[tuple[str, str], tuple[str, str]]:
     """Return the values in a modulefile's data with their reasons, by kind and by the path or variable meant."""
-    found: dict[tuple[str, str], tuple[str, str]] = {}
+    entries: dict[tuple[str, str], tuple[str, str]] = {}
     section = ""
     for line in text.splitlines():
         begins = _ENTRY.match(line)
@@ -96,5 +96,5 @@ def _read_entries(text: str) -> dict[tuple[str, str], tuple[str, str]]:
         value = " ".join(_PUNCTUATION.sub(" ", code).replace(" = true", "").split())
         name = value.partition(" ")[0] if section in _WORDS.values() else ""
         if section and value:
-            found[section, value if (section, name) in found else name] = value, reason
-    return found
+            entries[section, value if (section, name) in entries else name] = value, reason
+    return entries

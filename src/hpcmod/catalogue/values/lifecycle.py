@@ -80,7 +80,7 @@ def with_aliases(records: Sequence[CatalogueRecord], target: CatalogueRecord, al
         moved = move_alias(tuple(now.values()), key_of(target), alias)
         now.update({key: record for key, record in moved.items() if record})
     before = {key_of(record): record for record in records}
-    return {key: one for key, one in now.items() if one != before[key] or key == key_of(target)}
+    return {key: record for key, record in now.items() if record != before[key] or key == key_of(target)}
 
 
 def drop_alias(record: CatalogueRecord, alias: str) -> CatalogueRecord:

@@ -81,9 +81,9 @@ def read_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[str, str]:
     text = read_kept_text(catalogue, path)
     if text is None:
         return {}
-    found = JsonObject(load_json(text.encode(), str(path), limit=_LIMIT), str(path)).table("files")
+    files = JsonObject(load_json(text.encode(), str(path), limit=_LIMIT), str(path)).table("files")
     home = home_of(catalogue, record)
-    return {name: relocate(one, home, str(catalogue.directory)) for name, one in found if _is_inside(name)}
+    return {name: relocate(content, home, str(catalogue.directory)) for name, content in files if _is_inside(name)}
 
 
 def render_kept_files(files: Mapping[str, str]) -> str:
@@ -98,8 +98,8 @@ def installed_files(catalogue: Catalogue, root: Path) -> dict[str, str]:
         return {}
     record = parse_install_record(text.encode(), str(root / RECORD)).without_checksums()
     texts = {name: read_kept_text(catalogue, _real(root, name)) for name, _ in record.files if _is_inside(name)}
-    found = {name: text for name, text in texts.items() if text is not None}
-    return {**found, RECORD: render_install_record(record)}
+    present = {name: text for name, text in texts.items() if text is not None}
+    return {**present, RECORD: render_install_record(record)}
 
 
 def _real(root: Path, name: str) -> Path:

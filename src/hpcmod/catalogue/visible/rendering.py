@@ -114,24 +114,24 @@ _PARAMETERS = (*_OWN, *HELP_PARAMETERS)
 
 def _read_parameters(easyconfig: str, record: CatalogueRecord) -> dict[str, Any]:
     """Return the module parameters of an easyconfig, without running it."""
-    found = read_static_values(easyconfig, record.publication.easyconfig, constants=CONSTANTS)
-    unknown = sorted(set(_PARAMETERS) & set(found.unknown))
+    values = read_static_values(easyconfig, record.publication.easyconfig, constants=CONSTANTS)
+    unknown = sorted(set(_PARAMETERS) & set(values.unknown))
     if unknown:
         raise BadInputError(
             f"{record.publication.easyconfig}: {', '.join(unknown)} cannot be read without running it",
             "Use plain values there, and publish the container again.",
         )
-    templates = templates_of(found.known)
-    return {name: _fill(found.known[name], templates) for name in _PARAMETERS if found.known.get(name) is not None}
+    templates = templates_of(values.known)
+    return {name: _fill(values.known[name], templates) for name in _PARAMETERS if values.known.get(name) is not None}
 
 
 def _fill(value: Any, templates: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         return fill_templates(value, templates)
     if isinstance(value, Mapping):
-        return {_fill(key, templates): _fill(one, templates) for key, one in value.items()}
+        return {_fill(key, templates): _fill(item, templates) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_fill(one, templates) for one in value]
+        return [_fill(item, templates) for item in value]
     return value
 
 

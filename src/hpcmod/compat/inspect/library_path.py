@@ -50,8 +50,8 @@ def _extend(written: str, path: list[str]) -> tuple[list[str], bool]:
     """Apply an assigned value such as `/x:$LD_LIBRARY_PATH` to the path."""
     text = _BEFORE.sub(rf"\1{_KNOWN}\2", written.strip().replace('"', ""))
     entries = _SELF.sub(_KNOWN, text).split(":")
-    found = [place for entry in entries for place in (path if entry == _KNOWN else _absolute(entry))]
-    return found, all(entry in (_KNOWN, "") or _absolute(entry) for entry in entries)
+    directories = [directory for entry in entries for directory in (path if entry == _KNOWN else _absolute(entry))]
+    return directories, all(entry in (_KNOWN, "") or _absolute(entry) for entry in entries)
 
 
 def _absolute(text: str) -> list[str]:

@@ -164,14 +164,14 @@ class _Look:
 def find_directories(files: ContainerFiles, search: Search, facts: ImageFacts) -> list[str]:
     """List the directories to search: the loader's in its order, then usual directories of compiled libraries."""
     cached = (posixpath.dirname(path) for _, path in search.cache)
-    own = [place for pattern in _python_places(facts) for place in _expand(files, pattern)]
-    more = [place for pattern in _PLACES for place in _expand(files, pattern)]
-    found: dict[str, str] = {}
-    for place in (*search.library_path, *cached, *search.defaults, *own, *more):
-        real = files.real(place)
+    own = [directory for pattern in _python_places(facts) for directory in _expand(files, pattern)]
+    more = [directory for pattern in _PLACES for directory in _expand(files, pattern)]
+    by_real_path: dict[str, str] = {}
+    for directory in (*search.library_path, *cached, *search.defaults, *own, *more):
+        real = files.real(directory)
         if real:
-            found.setdefault(real, place)
-    return list(found.values())[:_MOST_DIRECTORIES]
+            by_real_path.setdefault(real, directory)
+    return list(by_real_path.values())[:_MOST_DIRECTORIES]
 
 
 def _python_places(facts: ImageFacts) -> tuple[str, ...]:

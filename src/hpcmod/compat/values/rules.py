@@ -123,7 +123,8 @@ def _level(case: Case, library: Loaded) -> str:
     """
     if library.what == DRIVER:
         is_cuda = library.path.rpartition("/")[2].startswith("libcuda.so")
-        return UNKNOWN if not _computes_on_gpus(case) else FAIL if is_cuda else WARN
+        wanted = FAIL if is_cuda else WARN
+        return wanted if _computes_on_gpus(case) else UNKNOWN
     needs_plugin = case.has_slingshot or bool(case.host.netstack or library.from_host)
     is_vital = {MPI: True, PLUGIN: needs_plugin, COLLECTIVES: bool(library.unmet)}.get(library.what, False)
     has_other = any(other.by_name and not other.missing and not other.unmet for other in case.of(library.what))

@@ -47,13 +47,13 @@ def _is_a_link(path: str) -> OSError:
 
 def _is_link(directory: int, parts: tuple[str, ...]) -> bool:
     try:
-        found = _open(directory, parts, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, 0)
+        handle = _open(directory, parts, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, 0)
     except OSError:
         return False
     try:
-        return stat.S_ISLNK(os.fstat(found).st_mode)
+        return stat.S_ISLNK(os.fstat(handle).st_mode)
     finally:
-        os.close(found)
+        os.close(handle)
 
 
 def _open(directory: int, parts: tuple[str, ...], flags: int, mode: int) -> int:

@@ -10,17 +10,17 @@ _MOUNTS = Path("/proc/self/mounts")
 
 def find_file_system(path: Path) -> str:
     """Return the type of the file system with a path, e.g. `lustre` or `nfs4`; empty if it cannot be found."""
-    place, kind = "", ""
+    deepest, kind = "", ""
     try:
         mounts = _MOUNTS.read_text(errors="replace").splitlines()
     except OSError:
         return ""
     resolved = f"{path.resolve()}/"
     for line in mounts:
-        _, mounted, found, *_ = [*line.split(" "), "", "", ""]
+        _, mounted, its_kind, *_ = [*line.split(" "), "", "", ""]
         mounted = _decode(mounted)
-        if resolved.startswith(f"{mounted.rstrip('/')}/") and len(mounted) >= len(place):
-            place, kind = mounted, found
+        if resolved.startswith(f"{mounted.rstrip('/')}/") and len(mounted) >= len(deepest):
+            deepest, kind = mounted, its_kind
     return kind
 
 

@@ -49,17 +49,17 @@ def check_room(needs: Sequence[Need]) -> None:
     nearest existing parent cannot be accessed.
     """
     together: dict[int, list[Need]] = {}
-    places: dict[int, Path] = {}
+    paths: dict[int, Path] = {}
     for need in needs:
-        place = _existing(need.directory)
+        existing = _existing(need.directory)
         try:
-            device = place.stat().st_dev
+            device = existing.stat().st_dev
         except OSError as err:
-            raise LackingError(f"{place}: cannot be accessed: {err.strerror}", need.setting) from err
+            raise LackingError(f"{existing}: cannot be accessed: {err.strerror}", need.setting) from err
         together.setdefault(device, []).append(need)
-        places.setdefault(device, place)
+        paths.setdefault(device, existing)
     for device, share in together.items():
-        _check_share(share, [_free(places[device]), *read_quotas(places[device])])
+        _check_share(share, [_free(paths[device]), *read_quotas(paths[device])])
 
 
 def _check_share(needs: Sequence[Need], spaces: Iterable[SpaceLeft]) -> None:
@@ -81,16 +81,16 @@ def _no_room(needs: Sequence[Need], numbers: str) -> NoSpaceError:
 
 def _existing(directory: Path) -> Path:
     """Return the directory, or its nearest existing parent."""
-    place = directory.absolute()
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    return place
+    path = directory.absolute()
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path
 
 
-def _free(place: Path) -> SpaceLeft:
-    found = os.statvfs(place)
+def _free(directory: Path) -> SpaceLeft:
+    status = os.statvfs(directory)
     # f_files is 0 if the file system does not count files (btrfs, some network file systems)
-    return SpaceLeft(found.f_bavail * found.f_frsize, found.f_favail if found.f_files else None, "free")
+    return SpaceLeft(status.f_bavail * status.f_frsize, status.f_favail if status.f_files else None, "free")
 
 
 def _show(size: int) -> str:

@@ -43,13 +43,13 @@ def clear_leftovers(directory: Path, name: str | None = None, *, alone: bool = F
         removed.
     """
     try:
-        place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return
     try:
-        _clear(place, name, alone=alone)
+        _clear(opened, name, alone=alone)
     finally:
-        os.close(place)
+        os.close(opened)
 
 
 def clear_leftovers_of(directory: int, name: str) -> None:
@@ -58,12 +58,12 @@ def clear_leftovers_of(directory: int, name: str) -> None:
         _clear(directory, name, alone=False)
 
 
-def _clear(place: int, name: str | None, *, alone: bool) -> None:
-    for found in os.listdir(f"/proc/self/fd/{place}"):  # a handle (O_PATH) cannot be listed itself
-        stem, separator, token = found.rpartition(f"{_PART}-")
+def _clear(directory: int, name: str | None, *, alone: bool) -> None:
+    for entry in os.listdir(f"/proc/self/fd/{directory}"):  # a handle (O_PATH) cannot be listed itself
+        stem, separator, token = entry.rpartition(f"{_PART}-")
         is_meant = separator and stem.startswith(".") and (name is None or _stem(name) == f"{stem}{_PART}")
-        if is_meant and (alone or _is_dead(place, found, token)):
-            _remove(place, found)
+        if is_meant and (alone or _is_dead(directory, entry, token)):
+            _remove(directory, entry)
 
 
 def is_private(status: os.stat_result) -> bool:
@@ -72,31 +72,31 @@ def is_private(status: os.stat_result) -> bool:
     return status.st_uid == os.geteuid() and status.st_mode & (stat.S_ISVTX | others) == stat.S_ISVTX
 
 
-def _remove(place: int, name: str) -> None:
+def _remove(directory: int, name: str) -> None:
     try:
-        status = os.stat(name, dir_fd=place, follow_symlinks=False)
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return
     if not stat.S_ISDIR(status.st_mode):
-        remove_at(place, name)
+        remove_at(directory, name)
     elif is_private(status):
-        _remove_directory(place, name)
+        _remove_directory(directory, name)
     else:
         with suppress(OSError):  # another user has renamed a directory of another kind
-            os.rmdir(name, dir_fd=place)
+            os.rmdir(name, dir_fd=directory)
 
 
-def _remove_directory(place: int, name: str) -> None:
+def _remove_directory(directory: int, name: str) -> None:
     """Empty and remove a directory, if it still is a temporary one of ours."""
     with suppress(FileNotFoundError, NotADirectoryError):
-        found = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
+        opened = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
         try:
-            if not is_private(os.fstat(found)):
+            if not is_private(os.fstat(opened)):
                 return
-            empty(found)
+            empty(opened)
         finally:
-            os.close(found)
-        os.rmdir(name, dir_fd=place)
+            os.close(opened)
+        os.rmdir(name, dir_fd=directory)
 
 
 def _stem(final: str) -> str:

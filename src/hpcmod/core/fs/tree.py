@@ -50,12 +50,12 @@ class Tree:
         """
         parts = self._relative(path).parts
         with self._named(path), self._opened_root() as root, contextlib.ExitStack() as opened:
-            place = root
+            handle = root
             for part in parts[:-1]:
-                place = open_beneath(place, part, _HANDLE | os.O_DIRECTORY)
-                opened.callback(os.close, place)
-                check(os.fstat(place))
-            file = as_regular_file(open_beneath(place, parts[-1], os.O_RDONLY | os.O_NONBLOCK), path)
+                handle = open_beneath(handle, part, _HANDLE | os.O_DIRECTORY)
+                opened.callback(os.close, handle)
+                check(os.fstat(handle))
+            file = as_regular_file(open_beneath(handle, parts[-1], os.O_RDONLY | os.O_NONBLOCK), path)
             with contextlib.ExitStack() as unchecked:
                 unchecked.callback(file.close)
                 check(os.fstat(file.fileno()))

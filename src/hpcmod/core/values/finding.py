@@ -36,4 +36,4 @@ class Finding:
 def worst_level(findings: Iterable[Finding]) -> str:
     """Return fail or warn if a finding has that level, else ok: what is unknown does not count."""
     levels = {finding.level for finding in findings}
-    return FAIL if FAIL in levels else WARN if WARN in levels else OK
+    return next((level for level in (FAIL, WARN) if level in levels), OK)

@@ -171,10 +171,10 @@ def _find_vendor(evidence: MachineEvidence, types: Sequence[_Type]) -> tuple[str
 
 
 def _binds(evidence: MachineEvidence, types: Sequence[_Type]) -> Iterator[Value | Unknown]:
-    found = {path: why for survey in evidence.surveys for path, why in shared_paths(survey, evidence.home)}
-    if found:
-        listed = "; ".join(f"{path}: {why}" for path, why in found.items())
-        yield Value("binds.optional", sorted(found), listed)
+    shared = {path: why for survey in evidence.surveys for path, why in shared_paths(survey, evidence.home)}
+    if shared:
+        listed = "; ".join(f"{path}: {why}" for path, why in shared.items())
+        yield Value("binds.optional", sorted(shared), listed)
     elif evidence.surveys:
         names = ", ".join(survey.facts.name for survey in evidence.surveys)
         yield Unknown("binds.optional", f"no network file system besides those of the system on {names}")

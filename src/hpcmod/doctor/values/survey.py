@@ -116,14 +116,14 @@ def shared_paths(survey: NodeSurvey, home: str) -> list[tuple[str, str]]:
     mounts = {
         mount.path: mount for mount in survey.mounts if mount.kind in NETWORK_FILE_SYSTEMS and _is_for_users(mount.path)
     }
-    found = {path: f"{mount.kind} in /proc/mounts" for path, mount in mounts.items()}
+    paths = {path: f"{mount.kind} in /proc/mounts" for path, mount in mounts.items()}
     for name, target in survey.links:
         path = target if target.startswith("/") else f"/{target}"
         behind = next((mount for mount in mounts if f"{path}/".startswith(f"{mount}/")), "")
         if behind and _is_for_users(f"/{name}"):
-            found.setdefault(f"/{name}", f"a link into {behind}")
+            paths.setdefault(f"/{name}", f"a link into {behind}")
     homes = {home, home.rpartition("/")[0]} - {"", "/"}
-    return sorted((path, why) for path, why in found.items() if path not in homes)
+    return sorted((path, why) for path, why in paths.items() if path not in homes)
 
 
 def local_disks(survey: NodeSurvey) -> list[Mount]:
@@ -171,6 +171,6 @@ def _find_fabric(texts: Mapping[str, str]) -> tuple[str, str]:
 
 def _pairs(text: str, between: str) -> Iterator[tuple[str, str]]:
     for line in text.splitlines():
-        name, found, rest = line.partition(between)
-        if found:
+        name, separator, rest = line.partition(between)
+        if separator:
             yield name, rest

@@ -73,10 +73,10 @@ def stage_image(request: JobRequest, site: Site, image: Path) -> str:
 def _find_copy(directory: Path, job: str, image: Path) -> Path | None:
     """Return a finished copy of an image on this node; None if there is none, or the image is itself a copy."""
     pattern = f"hpcmod-{os.getuid()}-{job}-*/{image.name.translate(_NO_PATTERN)}"
-    for found in (image, *sorted(directory.glob(pattern))):
-        ours = found.match(f"hpcmod-{os.getuid()}-{job}-*/*") and {_owner(found), _owner(found.parent)} == {os.getuid()}
-        if ours and found.stat().st_size == image.stat().st_size:
-            return found
+    for copy in (image, *sorted(directory.glob(pattern))):
+        ours = copy.match(f"hpcmod-{os.getuid()}-{job}-*/*") and {_owner(copy), _owner(copy.parent)} == {os.getuid()}
+        if ours and copy.stat().st_size == image.stat().st_size:
+            return copy
     return None
 
 
@@ -93,5 +93,5 @@ def _make_copies(directory: Path, image: Path) -> Path:
         raise NotFoundError("RUNSCRIPTS is not set: no container module is loaded", "module load NAME/VERSION")
     done = run([str(script), str(directory)], shows_errors=True)  # it leaves processes on the nodes
     code = 'eval "$1" && printf %s "$SIF"'  # the script quotes as bash does
-    found = run(["bash", "-c", code, "bash", done.stdout], env={**os.environ, "SIF": str(image)})
-    return Path(found.stdout) if found.status == 0 and found.stdout else image
+    staged = run(["bash", "-c", code, "bash", done.stdout], env={**os.environ, "SIF": str(image)})
+    return Path(staged.stdout) if staged.status == 0 and staged.stdout else image

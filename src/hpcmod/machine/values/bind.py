@@ -93,13 +93,13 @@ def parse_elements(text: str, *, origin: str = "") -> tuple[Bind, ...]:
 
 def _split_elements(text: str) -> list[str]:
     """Return the binds in a list; several options of one bind are separated by commas too."""
-    found: list[str] = []
+    elements: list[str] = []
     for element in filter(None, re.split(r"(?<!\\),", text)):
-        if found and re.match(r"(?:ro|rw)$|(?:image-src|id)=", element):
-            found[-1] += f",{element}"
+        if elements and re.match(r"(?:ro|rw)$|(?:image-src|id)=", element):
+            elements[-1] += f",{element}"
         else:
-            found.append(element)
-    return found
+            elements.append(element)
+    return elements
 
 
 def can_be_bound(path: str) -> bool:

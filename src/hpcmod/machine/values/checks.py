@@ -152,14 +152,14 @@ def binds(*, required: bool) -> Check:
 
 def binds_by_condition(value: Any) -> tuple[tuple[Condition, Binds], ...]:
     """Validate a table of optional bind paths by the condition that the image must satisfy."""
-    found = []
+    conditions = []
     for text, item in _table(value).items():
         with _naming(text):
             condition = Condition.parse(text)
             if not condition.bounds or condition.multi_node or condition.single_node:
                 raise ValueError("must be about the image, such as rocm<6.2")
-            found.append((condition, binds(required=False)(item)))
-    return tuple(found)
+            conditions.append((condition, binds(required=False)(item)))
+    return tuple(conditions)
 
 
 def library_directories(value: Any) -> tuple[Bind, ...]:

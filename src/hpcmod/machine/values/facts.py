@@ -120,15 +120,15 @@ def parse_facts(values: Mapping[str, Any], arrived: float) -> NodeFacts:
 
 def parse_interfaces(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return the network interfaces of a node and their states."""
-    found = _table(values.get("interfaces"))
-    return tuple((_word(name), _word(_table(interface).get("state"))) for name, interface in sorted(found.items()))
+    interfaces = _table(values.get("interfaces"))
+    return tuple((_word(name), _word(_table(interface).get("state"))) for name, interface in sorted(interfaces.items()))
 
 
 def parse_known_gpus(values: Mapping[str, Any]) -> tuple[KnownGpu, ...]:
     """Return the GPUs that the drivers of a node know, in the drivers' order."""
-    found = [_table(gpu) for gpu in _list(values.get("gpus"))]
+    gpus = [_table(gpu) for gpu in _list(values.get("gpus"))]
     return tuple(
-        KnownGpu(_word(gpu.get("vendor")), _word(gpu.get("address")), _numbers(gpu.get("near"))) for gpu in found
+        KnownGpu(_word(gpu.get("vendor")), _word(gpu.get("address")), _numbers(gpu.get("near"))) for gpu in gpus
     )
 
 
@@ -145,8 +145,8 @@ def parse_cpus(values: Mapping[str, Any]) -> tuple[tuple[int, ...], int, tuple[t
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:
     """Parse a set of CPUs as Linux and Slurm write it: 0-3,8; parts that are not numbers are left out."""
-    found = re.findall(r"(\d+)(?:-(\d+))?", text)
-    return tuple(cpu for first, last in found for cpu in range(int(first), int(last or first) + 1))
+    ranges = re.findall(r"(\d+)(?:-(\d+))?", text)
+    return tuple(cpu for first, last in ranges for cpu in range(int(first), int(last or first) + 1))
 
 
 def format_cpus(numbers: Iterable[int]) -> str:

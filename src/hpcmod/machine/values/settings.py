@@ -44,7 +44,8 @@ def explain_settings(
 
 
 def _judge(condition: Condition, versions: Mapping[str, str] | None, nodes: int) -> tuple[str, str]:
-    place = "on several nodes" if condition.multi_node else "on one node" if condition.single_node else ""
+    one_node = "on one node" if condition.single_node else ""
+    place = "on several nodes" if condition.multi_node else one_node
     if nodes and not condition.holds_on(nodes):
         return NOT_SET, f"only {place}"
     bounds = ", ".join(map(str, condition.bounds))

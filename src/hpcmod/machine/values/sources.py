@@ -88,10 +88,10 @@ def list_entries(text: str) -> Iterator[Entry]:
         match = _KEY.match(line)
         if line.startswith("#") or not line.strip():
             comment = f"{comment} {line}" if before.startswith("#") else line
-        elif header or match:
+        elif begin := header or match:
             yield entry
-            key = header[1] if header else f"{table}.{match[1]}".lstrip(".") if match else ""
-            key = re.sub("[\"']" if match else r"[\s\"']", "", key)
+            key = begin[1] if header else f"{table}.{begin[1]}".lstrip(".")
+            key = re.sub(r"[\s\"']" if header else "[\"']", "", key)
             table = key if header else table
             says = match is not None and not _NO_FACTS.fullmatch(key) and not re.match(r"\[\]\s*(#|$)", match[2])
             entry = Entry(key, number, f"{comment} {line.partition(' # ')[2]}", says)

@@ -60,7 +60,7 @@ def read_conda_image(sif: str, python: PythonFacts | None) -> CondaImage:
 
 
 def _read_records(sif: str, python: PythonFacts | None) -> tuple[tuple[dict[str, object], ...], tuple[str, ...]]:
-    found: dict[str, dict[str, object]] = {}
+    records: dict[str, dict[str, object]] = {}
     libraries: dict[str, str] = {}
     with open_root(sif) as squashfs:
         prefixes = (*baked_prefixes(squashfs), *((python.prefix,) if python else ()), CONDA_IN_CONTAINER)
@@ -68,10 +68,10 @@ def _read_records(sif: str, python: PythonFacts | None) -> tuple[tuple[dict[str,
             names = [name for name in squashfs.listdir(f"{prefix}/conda-meta") if name.endswith(".json")]
             for name in sorted(names)[:MOST_LISTED]:
                 record, files = _parse(squashfs.read_bytes(f"{prefix}/conda-meta/{name}", _RECORD_LIMIT), name)
-                found.setdefault(str(record["name"]), record)
+                records.setdefault(str(record["name"]), record)
                 for library in filter(_LIBRARY.fullmatch, files):
                     libraries.setdefault(library, f"{prefix}/{library}")
-    return tuple(found.values()), tuple(libraries.values())
+    return tuple(records.values()), tuple(libraries.values())
 
 
 def _parse(data: bytes, name: str) -> tuple[dict[str, object], list[str]]:

@@ -87,9 +87,9 @@ def _read_unpacked(path: Path, limit: int) -> bytes:
 def _find_rank(path: Path) -> int | None:
     """Return the rank in the name of a file, or of a directory above it; None if there is none."""
     for name in (path.name, *(above.name for above in list(path.parents)[:_MOST_LEVELS])):
-        found = _RANK.findall(name)
-        if found:
-            return int(found[-1])
+        numbers = _RANK.findall(name)
+        if numbers:
+            return int(numbers[-1])
     return None
 
 

@@ -153,10 +153,10 @@ def _belongs(event: Event, raised: Raised) -> bool:
 def _faults(log: Log, lines: Sequence[str]) -> Iterator[Event]:
     """Yield what processes did when a fault ended them."""
     for number, name, state in read_dumped_stacks(lines):
-        what, waits = describe(state)
+        doing, waits = describe(state)
         aborted = CONSEQUENCE if waits else SYMPTOM  # by hand, or by a library that has said why
         kind = aborted if name == "Aborted" else CAUSE
-        event = _event(log, lines, number, kind, FAULT, f"Fatal Python error: {name}: {what}")
+        event = _event(log, lines, number, kind, FAULT, f"Fatal Python error: {name}: {doing}")
         yield replace(event, ranks=event.ranks if state.rank < 0 else (state.rank,))
 
 
