@@ -7,7 +7,6 @@ killed process has begun; a change that fails, for example on a full disk, is ro
 from __future__ import annotations
 
 import json
-import logging
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -28,9 +27,10 @@ from hpcmod.core.clock import now_text
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.lock import hold
+from hpcmod.core.log import Log
 from hpcmod.core.values.json_form import json_form, parse_json
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 
 _LIMIT = 256 << 20  # bytes of pending.json
 _RESERVE, _MIB = "reserve", 1 << 20

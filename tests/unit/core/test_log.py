@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import stat
@@ -14,6 +13,7 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.log import (
     USER_MESSAGES,
     CommandLine,
+    Log,
     LogSettings,
     current_settings,
     logging_to,
@@ -22,13 +22,13 @@ from hpcmod.core.log import (
     start_log,
 )
 
-LOG = logging.getLogger("hpcmod.some.module")
+LOG = Log("hpcmod.some.module")
 
 
 def log_all() -> None:
     LOG.info("a step")
     LOG.debug("a detail")
-    logging.getLogger(USER_MESSAGES).info("a message")
+    Log(USER_MESSAGES).info("a message")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,6 @@ def test_stderr_gets_what_the_level_asks_for(level: str, lines: str, capsys: pyt
         log_all()
     log_all()  # logging is off
     assert capsys.readouterr() == ("", lines)
-    assert logging.getLogger("hpcmod").handlers == []
 
 
 def test_a_file_gets_everything_with_time_process_and_module(tmp_path: Path) -> None:
@@ -64,7 +63,7 @@ def test_a_started_program_can_write_to_the_same_log(tmp_path: Path) -> None:
     settings = LogSettings("info", str(tmp_path / "x.log"))
     with logging_to(settings):
         assert current_settings() == settings
-        assert start_log(LogSettings("debug")) == []  # already started
+        assert not start_log(LogSettings("debug"))  # already started
     assert current_settings() == LogSettings()
     assert read_settings(settings.variables()) == settings
 

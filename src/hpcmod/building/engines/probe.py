@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from hpcmod.building.engines.engine import BuildSource
 from hpcmod.building.engines.podman import Podman
 from hpcmod.building.engines.workspace import open_workspace
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, explain_os_error
+from hpcmod.core.log import Log
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 
 _DOCKERFILE = """\
 FROM scratch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import logging
 import os
 import signal
 import sys
@@ -18,11 +17,11 @@ from hpcmod.core.cli.groups import LazyGroup
 from hpcmod.core.cli.output import CommandFailure, Failure, print_json, print_message, print_text, tell
 from hpcmod.core.cli.verbs import FIRST, HEADINGS, HELP_NAMES, RESUMED
 from hpcmod.core.errors import ELSEWHERE, INTERRUPTED, HpcmodError, explain_os_error
-from hpcmod.core.log import QUIET, CommandLine, logging_to, read_settings
+from hpcmod.core.log import QUIET, CommandLine, Log, Traceback, logging_to, read_settings
 from hpcmod.core.text.quote import terminal
 from hpcmod.core.values.text import without_relative_entries
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 
 atexit.register(gc.freeze)  # else Python searches all objects for cycles as it ends: a tenth of a short command
 
@@ -88,7 +87,7 @@ class _Hpcmod(LazyGroup):
         except (HpcmodError, OSError) as fault:
             elsewhere = ELSEWHERE if ctx.invoked_subcommand == "install" else ""
             err = explain_os_error(fault, elsewhere) if isinstance(fault, OSError) else fault
-            _LOG.debug("exit code %d", err.exit_code, exc_info=True)
+            _LOG.debug("exit code %d\n%s", err.exit_code, Traceback())
             if ctx.obj == _AS_JSON:
                 print_json(CommandFailure(Failure(err.exit_code, err.message, err.cure)))
             print_message(f"hpcmod: {err.message}", is_error=True)

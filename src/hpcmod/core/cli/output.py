@@ -8,7 +8,6 @@ of any length, and columns are separated by at least two spaces: programs can re
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,12 +16,12 @@ from typing import Any, TypeVar
 
 import click
 
-from hpcmod.core.log import QUIET
+from hpcmod.core.log import QUIET, Log
 from hpcmod.core.text.quote import terminal
 from hpcmod.core.values.finding import FAIL, OK, WARN
 from hpcmod.core.values.json_form import json_form
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 
 JSON_VERSION = 1
 """Version of the JSON that commands print; it changes when a field is removed or changes its meaning."""
