@@ -67,7 +67,7 @@ def _edit(file: str, name: str, old: str, new: str, line: str = "") -> Fault:
 FAULTS = (
     _edit("job.sh", "no shebang", "#!/bin/bash -l\n", "", "#SBATCH --account"),
     Fault("directive after a command", "job.sh", JOB + "#SBATCH --exclusive\n", "#SBATCH --exclusive"),
-    _edit("job.sh", "blank in a directive", "#SBATCH --nodes", "# SBATCH --nodes"),
+    _edit("job.sh", "misspelt directive", "#SBATCH --nodes", "#SBTACH --nodes"),
     _edit("job.sh", "blanks around equals", "--nodes=2", "--nodes = 2"),
     _edit("job.sh", "unknown option", "--ntasks-per-node", "--ntask-per-node"),
     _edit("job.sh", "hours as a suffix", "--time=01:00:00", "--time=24h"),
@@ -84,7 +84,6 @@ FAULTS = (
     _edit("job.sh", "unclosed quote", "train.py", "'train.py"),
     _edit("job.sh", "assignment with blanks", "module load", "LIMIT = 4\nmodule load", "LIMIT = 4"),
     _edit("job.sh", "unexported setting", "module load", "NCCL_DEBUG=INFO\nmodule load", "NCCL_DEBUG"),
-    _edit("job.sh", "path replaced", "module load", "export PATH=/opt/bin\nmodule load", "export PATH"),
     _edit("job.sh", "module forgotten", "module load PyTorch/2.7.1-rocm-6.2.4-singularity\n", "", "srun"),
     _edit("job.sh", "quoted image", "exec $SIF ", "exec '$SIF' "),
     _edit("job.sh", "flag of another vendor", "exec $SIF", "exec --nv $SIF"),

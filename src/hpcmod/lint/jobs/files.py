@@ -11,7 +11,7 @@ from hpcmod.core.fs.reading import UnusableFileError, read_file
 LARGEST = 1 << 18
 """Bytes; Slurm accepts up to 4 MiB by default (slurm.conf(5), max_script_size), but no one writes that much."""
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".batch")
-_OTHERS = (".eb", ".yaml", ".toml", ".ftl", ".tpl", ".tmpl", ".j2", ".jinja", ".in")  # recipes, profiles, templates
+_OTHERS = (".eb", ".yaml", ".toml", ".ftl", ".tpl", ".tmpl", ".template", ".j2", ".jinja", ".in")  # not scripts
 _FIRST_LINES = re.compile(rb"#!.*sh\b|(?:.*\n)*?#SBATCH ")
 _LONGEST_LINE = 1 << 17  # bytes; Linux accepts 128 KiB for one argument of a command line
 
@@ -30,7 +30,7 @@ def read_batch_file(path: Path) -> str:
     """Return the text of a batch script, with carriage returns: they are among the mistakes.
 
     Raises NotFoundError if the file does not exist; BadInputError if it is not a regular file, too large for sbatch, or
-    not valid UTF-8.
+    no text.
     """
     if not path.exists():
         raise NotFoundError(f"{path}: no such file", "Give a batch script: hpcmod lint train.sh")
@@ -46,7 +46,5 @@ def read_batch_file(path: Path) -> str:
         raise BadInputError(f"{path}: not text: byte 0 at position {data.index(0)}", "Give a batch script.")
     try:
         return data.decode("utf-8")
-    except UnicodeDecodeError as err:
-        line = data.count(b"\n", 0, err.start) + 1
-        message = f"{path}: not UTF-8 text: byte {data[err.start]:#04x} on line {line}"
-        raise BadInputError(message, f"Save it as UTF-8: iconv -f latin1 -t utf8 {path.name}") from err
+    except UnicodeDecodeError:  # in a comment, most often: bash reads bytes
+        return data.decode("latin-1")

@@ -18,7 +18,7 @@ RULES: dict[str, Rule] = {
 
 WASTEFUL = {
     "array-log", "billed-gpus", "cpus-per-gpu", "install-in-job", "missing-option", "no-cpus", "not-exported",
-    "refused-launcher", "registry-image", "shared-gpus", "srun-cpus", "unknown-setting", "unset-image",
+    "refused-launcher", "registry-image", "shared-gpus", "srun-cpus", "unknown-setting",
 }  # fmt: skip
 """Rules whose finding is a warning, said once in a script: likely slow or wasteful, or right if set elsewhere."""
 

@@ -109,11 +109,10 @@ class ScriptContext:
     @cached_property
     def placeholders(self) -> dict[int, str]:
         """Return what the user still has to replace, such as <options>, by line."""
-        spans = ((word.line, word.text.count("\n")) for call in self.calls for word in call.words if '"' in word.text)
-        quoted = {number for line, more in spans if more for number in range(line, line + more + 1)}
-        code = ((number, line) for number, line in self.script.code if number not in quoted)
-        bare = ((number, re.sub(r"\"[^\"]*\"|'[^']*'|(?:^|\s)#.*", "", line)) for number, line in code)
-        return {number: match[0] for number, line in bare if (match := _PLACEHOLDER.search(line))}
+        bare = ((number, re.sub(r"\"[^\"]*\"|'[^']*'|(?:^|\s)#.*", "", line)) for number, line in self.script.code)
+        found = ((number, line, match) for number, line in bare if (match := _PLACEHOLDER.search(line)))
+        read = r"[\w/-]+\.\w+> *[\w$./]"  # program <input.txt> output.txt
+        return {number: match[0] for number, line, match in found if not re.match(read, line[match.start() + 1 :])}
 
     @cached_property
     def names(self) -> set[str]:
@@ -213,7 +212,8 @@ class ScriptContext:
 def is_distributed(call: Call) -> bool:
     """Return whether a call starts ranks that communicate."""
     words = [word.name for word in call.program]
-    return any(word in DISTRIBUTED for word in words[:2]) or any(word in _TORCHRUN_MODULES for word in words)
+    first = words[:1] if call.name in TOOLS else words[:2]
+    return any(word in DISTRIBUTED for word in first) or any(word in _TORCHRUN_MODULES for word in words)
 
 
 def launchers_of(call: Call) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpcmod.lint.jobs.reading.options import SLURM_FLAGS, SLURM_SHORT, Option, read_options
@@ -11,7 +10,7 @@ from hpcmod.lint.jobs.reading.syntax import Command, Word, find_syntax_error, re
 
 _DIRECTIVE = "#SBATCH"
 _WORD = re.compile(r"(?:[^\s\"']|\"[^\"]*\"|'[^']*'|[\"'])+")
-_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*[\"'\\]?([\w-]+)")
+_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*[\"'\\]?([\w-]+).*\n(?:.*\n)*?\t*\1\r?$", re.MULTILINE)
 _SHELL = re.compile(r"#!.*\b(?:ba|da|k)?sh\b|(?!#!)")
 """First line of what bash can read: a script for the C shell or Python is not read as one."""
 
@@ -29,13 +28,13 @@ class BatchScript:
     """Words in the #SBATCH lines that are neither options nor values."""
     commands: tuple[Command, ...]
     documents: frozenset[int] = frozenset()
-    """Numbers of the lines within here-documents."""
+    """Numbers of the lines of here-documents, and of quoted text of several lines."""
     error: tuple[int, str] | None = None
     """Line and message of the first syntax error."""
 
     @property
     def code(self) -> tuple[tuple[int, str], ...]:
-        """Return numbers and texts of the lines outside here-documents that are not comments."""
+        """Return numbers and texts of the lines that are neither such text nor comments."""
         return tuple(
             (number, line)
             for number, line in enumerate(self.lines, 1)
@@ -53,25 +52,21 @@ def read_batch_script(text: str) -> BatchScript:
     read = [(number, line) for number, line in numbered if number < min(first, group)]
     directives = [_read_directive(line, number) for number, line in read]
     is_shell = _SHELL.match(text) is not None
-    commands = read_shell_commands(text) if is_shell else ()
-    documents = _lines_of_documents(lines)
-    late = tuple(number for number, _ in numbered if number > first and number not in documents)
     error = find_syntax_error(text) if is_shell and "\r\n" not in text else None
+    end = re.search(r"^(?:exit\b|exec [^>]).*\n", text, re.MULTILINE) if error else None
+    before = text[: end.end()] if end else ""
+    if error and 0 < before.count("\n") < error[0] and not find_syntax_error(before):
+        text, error = before, None  # bash never reads what follows, as in a script that is one of Julia, too
+    commands = read_shell_commands(text) if is_shell else ()
+    words = (word for command in commands for word in command.words if re.search(r"[\"']|<<", word.text))
+    texts = [(word.line, word.text.count("\n")) for word in words if "\n" in word.text]
+    texts += [(text.count("\n", 0, match.start()) + 2, match[0].count("\n") - 1) for match in _DOCUMENT.finditer(text)]
+    documents = frozenset(number for start, more in texts for number in range(start, start + more + 1))
+    given = (number for number, line in numbered if re.match(r"#SBATCH\s*-", line))
+    late = tuple(number for number in given if number > first and number not in documents)
     options = tuple(option for given, _ in directives for option in given)
     strays = tuple(word for _, left in directives for word in left)
     return BatchScript(lines, options, late, strays, commands, documents, error)
-
-
-def _lines_of_documents(lines: Sequence[str]) -> frozenset[int]:
-    """Return the numbers of the lines in here-documents, also of those in `$(...)`."""
-    last = {line.strip("\t\r"): number for number, line in enumerate(lines, 1)}
-    inside: set[int] = set()
-    for number, line in enumerate(lines, 1):
-        match = _DOCUMENT.search(line) if number not in inside else None
-        if match and last.get(match[1], 0) > number:
-            end = next(n for n in range(number + 1, len(lines) + 1) if lines[n - 1].strip("\t\r") == match[1])
-            inside.update(range(number + 1, end + 1))
-    return frozenset(inside)
 
 
 def _read_directive(line: str, number: int) -> tuple[tuple[Option, ...], tuple[Word, ...]]:

@@ -173,9 +173,14 @@ class _Reading:
 
     def _add(self, node: Node, parts: list[Node], places: frozenset[str]) -> None:
         parts = [part for part in parts if part.type not in _NO_WORD and part.end_byte > part.start_byte]
-        words = tuple(self._word(part) for part in parts)
+        words: list[Word] = []
+        for before, part in zip((None, *parts), parts):
+            if before is not None and before.end_byte == part.start_byte:  # the grammar splits a:$b at the $
+                words[-1] = replace(words[-1], text=words[-1].text + self._text(part))
+            else:
+                words.append(self._word(part))
         if words:
-            self.commands.append(self._with_redirects(Command(words, places=places), node.children))
+            self.commands.append(self._with_redirects(Command(tuple(words), places=places), node.children))
 
     def _word(self, node: Node) -> Word:
         value = node.child_by_field_name("value") if node.type == "variable_assignment" else None

@@ -22,7 +22,7 @@ def rule_bind_target(job: ScriptContext) -> Iterator[Fault]:
     ]
     given += [(variable.value, variable.line) for variable, call in job.settings if variable.name in _BINDS]
     for value, line in given:
-        for bind in job.expand(value).split(","):
+        for bind in re.sub(r"\$\{[^}]*\}", "$X", job.expand(value)).split(","):
             source, *rest = bind.split(":")
             if rest in (["ro"], ["rw"]):
                 problem = f"{bind}: {rest[0]} is not a path in the container, which must follow the first colon"
@@ -79,7 +79,8 @@ def rule_wrong_gpu_flag(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_clean_environment(job: ScriptContext) -> Iterator[Fault]:
     for call in job.calls:
-        for option in call.container.options if call.container and call.srun is not None else ():
+        several = call.container and call.srun is not None and (job.ranks(call) or 1) > 1
+        for option in call.container.options if call.container and several else ():
             if option.name in ("cleanenv", "containall", "contain"):
                 also = ", and the node's /tmp and devices" if option.name != "cleanenv" else ""
                 problem = f"--{option.name} hides the variables that Slurm sets for each rank{also}"

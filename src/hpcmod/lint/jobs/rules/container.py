@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from hpcmod.lint.jobs.reading.calls import Call
 from hpcmod.lint.jobs.reading.context import Fault, ScriptContext
 
-_SIF = re.compile(r"\$\{?(SIF[A-Z0-9_]*)\}?")
+_SIF = re.compile(r"[\"']?\$\{?(SIF(?!_|FILE|IMAGE|PATH|DIR)[A-Z0-9_]*)\}?[\"']?")
 _NO_SIF = re.compile(r"(?:docker|oras|library|shub|https?)://|(?:docker-archive|oci-archive|docker-daemon):")
 """Images that the runtime converts before it starts them."""
 
 
 def module_variable(call: Call) -> str:
     """Return the variable of a module that names the image of a call; empty if none."""
-    match = _SIF.search(call.container.image.text) if call.container and call.container.image else None
+    match = _SIF.fullmatch(call.container.image.text) if call.container and call.container.image else None
     return match[1] if match else ""
 
 
@@ -61,16 +61,6 @@ def rule_runtime_not_loaded(job: ScriptContext) -> Iterator[Fault]:
         yield started[0].line, problem, f"Add module load {needed[1]} above."
 
 
-def rule_unset_image(job: ScriptContext) -> Iterator[Fault]:
-    for image, call in () if job.sources or job.loads else job.images:
-        variable = re.fullmatch(r"\"?\$\{?(?!SIF)([A-Za-z_]\w*)\}?\"?", image.text)
-        name = variable[1] if variable else ""
-        explained = re.search(rf"^\s*#.*\b{name}\b", job.text, re.MULTILINE)  # as to be set before sbatch
-        if name and name not in job.names and not explained and not call.inner:
-            problem = f"${name} is not set in this script, so the image is missing"
-            yield image.line, problem, f"Add {name}=/path/to/image.sif above."
-
-
 def rule_literal_sif(job: ScriptContext) -> Iterator[Fault]:
     for image, _ in job.images:
         if re.match(r"'\$\{?SIF", image.text):
@@ -87,7 +77,7 @@ def rule_not_an_image(job: ScriptContext) -> Iterator[Fault]:
 def rule_registry_image(job: ScriptContext) -> Iterator[Fault]:
     for image, call in job.images:
         reference = job.expand(image.plain)
-        if _NO_SIF.match(reference) and call.srun is not None:
+        if _NO_SIF.match(reference) and call.srun is not None and (job.ranks(call) or 1) > 1:
             problem = "every task fetches and converts the image when the job starts"
             yield image.line, problem, f"Run hpcmod fetch {reference} once, before sbatch, and use the SIF here."
 
@@ -119,7 +109,8 @@ def rule_install_in_job(job: ScriptContext) -> Iterator[Fault]:
     for call in job.calls:
         installs = re.match(r"(?:\S*python[\d.]* -m )?pip[\d.]* install\b", call.arguments())
         elsewhere = re.search(r" (?:--target|--prefix|--user|-t)(?: |$)", call.arguments())
-        if call.container and installs and (call.srun is not None or not elsewhere):
+        writable = call.flags & {"overlay", "writable"}
+        if call.container and installs and not writable and (call.srun is not None or not elsewhere):
             many = (job.ranks(call) or 1) if call.srun is not None else 1
             problem = "the image is read-only: pip install fails in it, or writes to the home directory"
             if many > 1:

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from hpcmod.lint.jobs.reading.context import Fault, ScriptContext
-from hpcmod.lint.jobs.reading.options import Option
+from hpcmod.lint.jobs.reading.options import SLURM_SHORT, Option
 from hpcmod.lint.jobs.reading.slurm_names import SBATCH_OPTIONS, SRUN_ONLY
 
-_NUMBERS = {"ntasks", "ntasks-per-node", "cpus-per-task", "cpus-per-gpu", "threads-per-core"}
 _FORMER = {
     "workdir": "chdir", "share": "oversubscribe", "job_name": "job-name", "walltime": "time", "queue": "partition",
     "mem-per-task": "mem-per-cpu",
@@ -20,14 +19,30 @@ _LAST_COUNTS = {
     "gpus-per-node", "gpus", "output", "error", "constraint", "array",
 }  # fmt: skip
 """Options of which sbatch keeps the last; others, such as --mail-type, add up."""
-_TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-(?:\d+(?::\d+){0,2})?|INFINITE|UNLIMITED", re.IGNORECASE)
-_FILLED_IN = re.compile(r"[$!@{]|__|XXX")
-"""A value that a program writes before the job is submitted."""
+_EVENT = "(?:NONE|BEGIN|END|FAIL|REQUEUE|ALL|INVALID_DEPEND|STAGE_OUT|TIME_LIMIT(?:_[589]0)?|ARRAY_TASKS)"
+_TASKS = r"\[?\d+(?:-\d+(?::\d+)?)?\]?"
+_FORMS = (
+    ("ntasks|ntasks-per-.*|cpus-per-.*|threads-per-core", r"0*[1-9]\d*", "a number", "NUMBER"),
+    ("nodes", r"\d+[km]?(?:-\d+[km]?)?(?:,\d+.*)?", "a number of nodes", "NUMBER"),
+    ("time", r"(\d+-)?\d+(:\d+){0,2}|\d+-|INFINITE|UNLIMITED", "a time in Slurm's format, which has no units", ""),
+    ("mem(?:-per-.pu)?", r"\d+[KMGT]?B?", "an amount of memory", "NUMBERG"),
+    ("array", rf"{_TASKS}(?:,{_TASKS})*(?:%\d+\]?)?", "a list of task numbers", "1-10"),
+    ("mail-type", rf"(?:{_EVENT},)*{_EVENT},?", "a list of Slurm's events: sbatch drops the others", "END,FAIL"),
+)
+"""Options: names, how sbatch reads a value, in words, and an example. Tried with sbatch 22.05."""
+_WITH_VALUE = set(SLURM_SHORT.values()) - {"wait"}
+_FILLED_IN = re.compile(r"[$!@{]|__|%\(|%\w+%|([A-Z])\1\1|\s=|=\s+\S|\s\(\d+\)!?$")
+"""A directive that a program completes, that another rule reports, or that a page explains by a number."""
 _MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 _MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 
 def rule_unknown_option(job: ScriptContext) -> Iterator[Fault]:
+    several = (job.number("nodes") or 1) > 1
+    for option in (*(job.script.options if several else ()), *(each for call in job.steps for each in call.srun or ())):
+        if option.name == "tasks":
+            problem = "--tasks is short for --tasks-per-node: as many tasks on each node"
+            yield option.line, problem, f"Write --ntasks={option.value}."
     for option in job.script.options:
         name, value = option.name, f"={option.value}" if option.value else ""
         known = [other for other in SBATCH_OPTIONS if other.startswith(name)]
@@ -42,13 +57,17 @@ def rule_unknown_option(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
+    lines = [line.partition(" #")[0] for line in job.script.lines]
     for option in job.script.options:
-        problem, right = _refused_value(option.name, option.value) if option.value else ("", "")
-        if problem and not _FILLED_IN.search(option.value) and "=" not in option.value.removeprefix("gpu="):
+        line = lines[option.line - 1]
+        problem, right = _refused_value(option.name, option.value)
+        if not option.value and option.name in _WITH_VALUE and f"{option.name}=" not in line:
+            problem = f"--{option.name} has no value: sbatch takes the next option for it"
+            yield option.line, problem, "Add the value, or remove the line."
+        elif problem and not _FILLED_IN.search(line) and "=" not in option.value.removeprefix("gpu="):
             yield option.line, f"--{option.name}={option.value}{problem}", f"Write {right}."
     for word in job.script.strays[:1]:
-        line = job.script.lines[word.line - 1]
-        if line.isascii() and not _FILLED_IN.search(line) and not re.search(r"=\s|\s=", line):
+        if lines[word.line - 1].isascii() and not _FILLED_IN.search(lines[word.line - 1]):
             problem = f"{word.text} is neither an option nor the value of one: sbatch refuses the script"
             yield word.line, problem, "Remove it, or put quotes around a value with a blank."
 
@@ -56,24 +75,18 @@ def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
 def _refused_value(name: str, value: str) -> tuple[str, str]:
     """Return what is wrong with the value of an option, and the right form; both empty: nothing."""
     kind, _, last = value.rpartition(":")
-    amount = re.match(r"\d+", value)
-    number = f"--{name}={amount[0] if amount else 'NUMBER'}"
-    if name in _NUMBERS and not value.isdecimal():
-        return " is not a number: sbatch refuses the script", number
-    if name == "nodes" and not re.fullmatch(r"\d+[km]?(?:-\d+[km]?)?(?:,\d+.*)?", value):
-        return " is not a number of nodes: sbatch refuses the script", number
-    if name == "time" and not _TIME.fullmatch(value):
-        return " is not a time in Slurm's format, which has no units: sbatch refuses the script", _time(value)
-    if re.match("mem(?:-per-.pu)?$", name) and not _MEMORY.fullmatch(value):
-        return " is not an amount of memory: sbatch refuses the script", f"{number}G"
+    amount = re.match(r"[1-9]\d*", value)
+    for names, form, meaning, example in _FORMS:
+        if re.fullmatch(names, name) and not re.fullmatch(form, value, re.IGNORECASE):
+            right = f"--{name}={example.replace('NUMBER', amount[0] if amount else 'NUMBER')}"
+            effect = "" if ":" in meaning else ": sbatch refuses the script"
+            return f" is not {meaning}{effect}", _time(value) if name == "time" else right
     if name.startswith("gpus") and value.startswith("gpu"):
         right = f"--{name}={last.lstrip('gpus=')}, or --gres={value}"
         return ": `gpu` would be the type of the GPU; sbatch refuses the job", right
     if re.match(r"gres=gpu:[\w.-]+:[A-Za-z]|gpus[\w-]*=[\w.-]+:[A-Za-z]", f"{name}={value}"):
         return " does not end in a number: sbatch refuses the script", f"--{name}={kind}:NUMBER"
-    if name == "gres" and value.isdecimal():
-        return " does not name a resource", f"--gres=gpu:{value}"
-    if name == "gres" and re.match(r"gpus?=|gpus:", value):
+    if name == "gres" and re.match(r"\d+$|gpus?=|gpus:", value):
         right = f"--gres=gpu:{re.sub(r'[^0-9]', '', value)}"
         return ": the resource is called gpu, and its number follows a colon", right
     return "", ""
@@ -107,6 +120,13 @@ def rule_too_much_memory(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_contradiction(job: ScriptContext) -> Iterator[Fault]:
     total, nodes, each = job.option("ntasks"), job.option("nodes"), job.number("ntasks-per-node")
+    memory = [option for name in ("mem", "mem-per-cpu", "mem-per-gpu") if (option := job.option(name))]
+    if len(memory) > 1:
+        problem = f"--{memory[0].name} and --{memory[1].name} exclude each other: sbatch refuses the script"
+        yield memory[1].line, problem, "Remove one of the two."
+    gpus = job.option("gpus-per-task")
+    if gpus and not job.option("ntasks", "ntasks-per-node", "tasks", "nodes", "gpus"):
+        yield gpus.line, "--gpus-per-task without a number of tasks: sbatch refuses the script", "Add --ntasks=1."
     if total and nodes and each and total.value.isdecimal() and nodes.value.isdecimal():
         product = int(nodes.value) * each
         if int(total.value) != product:
@@ -152,7 +172,7 @@ def rule_array_log(job: ScriptContext) -> Iterator[Fault]:
         name = f"{stem}-%A_%a.{ending}" if dot and "/" not in ending else f"{option.value}-%A_%a"
         problem = f"all tasks of the array write to {option.value} at the same time"
         yield option.line, problem, f"Add the task to the name: {name}."
-    elif re.search(r"%[0-9]*A", option.value) and "%a" not in option.value:
+    elif re.search(r"%[0-9]*A", option.value) and not re.search(r"%[0-9]*a", option.value):
         problem = f"%A is the same for all tasks of the array: all write to {option.value}"
         yield option.line, problem, f"Write {option.value.replace('%A', '%A_%a')}."
 

@@ -16,14 +16,16 @@ _DEVICE_OF_RANK = re.compile(r"(?:--(?:gpu|device|local[-_]rank)[= ]|\bcuda:)\\?
 
 
 def rule_no_srun(job: ScriptContext) -> Iterator[Fault]:
-    tasks = max(job.ranks() or 1, job.number("nodes") or 1)
     words = {word.name for command in job.script.commands for word in command.words}
     has_step = words & {"srun", "mpirun", "mpiexec"}  # possibly after another program: timeout 3000 srun
-    for call in job.calls if tasks > 1 else ():
+    for call in job.calls:
+        ours = call.name == "conda-python-distributed"
+        tasks = max((job.ranks() or 1) if ours else 1, job.number("nodes") or 1)  # others may use the CPUs of all tasks
         meant = is_distributed(call) or (call.container and call.name.startswith("python") and not has_step)
         told = call.name in ("srun", "ssh", "pdsh", "clush", "parallel") or "--hostfile" in call.arguments()
-        if call.srun is None and meant and not told:
-            problem = f"runs once, in the batch script, although the job has {tasks} tasks"
+        if tasks > 1 and call.srun is None and meant and not told:
+            unit = "tasks" if ours else "nodes"
+            problem = f"runs once, in the batch script, although the job has {tasks} {unit}"
             yield call.line, problem, "Put srun before it."
 
 
@@ -50,7 +52,7 @@ def _omit_or(job: ScriptContext, cure: str) -> str:
 
 
 _ADDRESSES = (
-    (r"\$\{?SLURM_(?:JOB_|STEP_)?NODELIST\b[^|]*", "a host list is not a host: nid[001-002]"),
+    (r"\$\{?SLURM_(?:JOB_|STEP_)?NODELIST\}?", "a host list is not a host: nid[001-002]"),
     (r"[a-z]+\d+", "the name of one node of one job"),
     (
         r"\$\{?SLURM_(?:SUBMIT_HOST|LAUNCH_NODE_IPADDR)\}?",

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from hpcmod.lint.jobs.reading.calls import SHELLS
 from hpcmod.lint.jobs.reading.context import Fault, ScriptContext, is_unescaped
 from hpcmod.lint.jobs.reading.slurm_names import OF_OTHER_SCHEDULERS, VARIABLES
 
@@ -32,7 +31,7 @@ _OWN_DIRECTORY = re.compile(
 def rule_syntax(job: ScriptContext) -> Iterator[Fault]:
     for number, name in job.placeholders.items():
         yield number, f"bash reads {name} as the name of a file to read", f"Replace {name}."
-    if job.script.error and job.script.error[0] not in job.placeholders:
+    if job.script.error and job.script.error[0] not in job.placeholders and not re.search(r"%\(\w+\)\d*[sd]", job.text):
         line, message = job.script.error
         yield line, f"bash stops here: {message}", "Fix it: bash runs nothing of what follows."
 
@@ -49,17 +48,18 @@ def rule_lost_continuation(job: ScriptContext) -> Iterator[Fault]:
 def rule_broken_continuation(job: ScriptContext) -> Iterator[Fault]:
     for number, (before, line) in enumerate(zip(("", *job.script.lines), job.script.lines), 1):
         is_comment = line.lstrip().startswith("#")
+        rest = next((each for each in job.script.lines[number:] if not each.lstrip().startswith("#")), "")
         goes_on = before.endswith("\\") and not re.search(r"(?:^|\s)#", before)
         hides_backslash = re.search(r"\s#[^'\"]*\\$", line) and not re.search(r"['\"]", line)
         if re.search(r"(?<!\\)\\[ \t]+$", line) and not is_comment:
             yield number, "a space after the last backslash: the command ends on this line", "Remove the space."
-        elif goes_on if is_comment else hides_backslash:
+        elif (goes_on if is_comment else hides_backslash) and re.match(r"\s*(?:--?[A-Za-z]|[|>]|&&)", rest):
             problem = "a comment within a command of several lines ends it here"
             yield number, problem, "Put the comment above the command."
 
 
 def rule_blank_in_assignment(job: ScriptContext) -> Iterator[Fault]:
-    for call in job.own:
+    for call in () if job.script.error else job.own:
         name, second, third, *_ = (*(word.text for word in call.words if word.text != "export"), "", "", "")
         if re.fullmatch(r"[A-Za-z_]\w*", name) and re.match(r"=(?!=)", second):
             yield call.line, f"spaces around `=`: bash runs {name} as a program", f"Write {name}={second[1:] or third}"
@@ -96,7 +96,7 @@ def rule_slurm_variable(job: ScriptContext) -> Iterator[Fault]:
 def _unset(job: ScriptContext) -> Iterator[tuple[str, int]]:
     """Yield variables that a shell expands but the script does not set: each once, where it is first used."""
     names = set(job.names)
-    for call in job.calls:
+    for call in (call for call in job.calls if "branch" not in call.places):
         for word in call.words:
             text = re.sub(r"'[^']*'", "", word.text) if not call.inner and word.text[:1] != '"' else word.text
             for match in _USED.finditer(text):
@@ -118,13 +118,6 @@ def rule_not_exported(job: ScriptContext) -> Iterator[Fault]:
             value = variable.value if len(variable.value) < 40 else "..."
             problem = f"{name} is not exported, so programs and steps do not see it"
             yield variable.line, problem, f"Write export {name}={value}"
-
-
-def rule_path_replaced(job: ScriptContext) -> Iterator[Fault]:
-    for variable in (variable for call in job.calls if not call.program for variable in call.variables):
-        if variable.name == "PATH" and not re.search(r"\$\{?PATH\b|/usr/bin|`|\$\(", variable.value):
-            problem = "PATH no longer contains the system directories: the commands below are not found"
-            yield variable.line, problem, f"export PATH={variable.value}:$PATH"
 
 
 def rule_script_directory(job: ScriptContext) -> Iterator[Fault]:
@@ -169,12 +162,3 @@ def rule_container_variable(job: ScriptContext) -> Iterator[Fault]:
             if name not in job.names and is_unescaped(word.text, name):
                 problem = f"${name} is a variable of the container, which is empty in the batch shell"
                 yield word.line, problem, f"Write it in single quotes: bash -c '${name}; program'."
-
-
-def rule_unquoted_shell(job: ScriptContext) -> Iterator[Fault]:
-    for call in (call for call in job.own if call.name in SHELLS):
-        option, first, *arguments = (*(word.text for word in call.program[1:]), "", "")
-        if option in ("-c", "-lc") and any(arguments) and re.fullmatch(r"[\w./-]+", first):
-            problem = f"bash -c takes one word: it runs {first} alone, and the rest are its arguments $0, $1, ..."
-            command = " ".join(word.text for word in call.program[2:])
-            yield call.program[2].line, problem, f"Put the whole command in quotes: bash -c '{command}'."

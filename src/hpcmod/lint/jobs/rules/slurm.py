@@ -9,8 +9,9 @@ from hpcmod.lint.jobs.reading.calls import Call
 from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, TOOLS, Fault, ScriptContext
 from hpcmod.lint.jobs.reading.options import SLURM_SHORT, Option
 
-_DIRECTIVE = re.compile(r"#SBATCH|#[ \t]+SBATCH[ \t]+(?:--(?:exclusive|mem|mail|array|job-name)|-[aJ])")
-"""A directive, or one that was switched off: these often are."""
+_MISSPELT = re.compile(r"(?:[ \t]+#SBATCH|#(?!SBATCH)[SBATCH]{5,7})[ \t]*-|#sbatch[ \t]+-(?:-\S+|\w ?\S+)[ \t]*(?:#|$)")
+_APART = re.compile(r"[ \t]*#[ \t]+SBATCH[ \t]+-")
+"""How directives are switched off, too: a mistake if no other is read."""
 
 
 def rule_no_shebang(job: ScriptContext) -> Iterator[Fault]:
@@ -26,7 +27,7 @@ def rule_line_end(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_late_directive(job: ScriptContext) -> Iterator[Fault]:
-    excerpt = re.search(r"^(?:\.\.\.|@\w+@)$", job.text, re.MULTILINE)  # of a page, or a template
+    excerpt = re.search(r"^(?:\.\.\.|@\w+@|\$\{\w+\})$", job.text, re.MULTILINE)  # of a page, or a template
     for number in () if excerpt else job.script.late[:1]:
         problem = "sbatch stops reading #SBATCH at the first command: options here and below do nothing"
         yield number, problem, "Move them to the other #SBATCH lines."
@@ -34,17 +35,16 @@ def rule_late_directive(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_misspelt_directive(job: ScriptContext) -> Iterator[Fault]:
     for number, line in enumerate(job.script.lines, 1):
-        if number in job.script.documents or _DIRECTIVE.match(line):
-            continue
-        if re.match(r"(?:[ \t]*#[ \t]*S?BATCH|#sbatch)(?:[ \t]*-|[ \t]*$)", line):
+        wrong = _MISSPELT.match(line) or (not job.script.options and _APART.match(line))
+        if wrong and number not in job.script.documents:
             yield number, "for sbatch this is a comment", "Begin the line with #SBATCH; to switch it off, ##SBATCH."
 
 
 def rule_misplaced_equals(job: ScriptContext) -> Iterator[Fault]:
     for number, line in enumerate(job.script.lines, 1):
-        match = re.match(r"#SBATCH\s(?:.*\s)?-([a-z][a-z-]*|[A-Z])=\S*", line)
+        match = re.match(r"#SBATCH\s(?:[^#]*\s)?-([a-z][a-z-]*|[A-Z])=\S*", line)
         name = match[1] if match else ""
-        if re.match(r"#SBATCH\s+--[\w-]+(?:\s+=|=\s+\S)", line):
+        if re.match(r"#SBATCH\s+--[\w-]+(?:\s+=|=\s+[^\s#])", line):
             yield number, "spaces around `=`: sbatch reads it as the value", "Write --option=value."
         elif match and len(name) == 1:
             option = match[0].split()[-1]
@@ -56,7 +56,8 @@ def rule_misplaced_equals(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_directive_variable(job: ScriptContext) -> Iterator[Fault]:
-    for option in job.script.options:
+    filled_in = len(re.findall(r"^#SBATCH .*\$\{\w+\}", job.text, re.MULTILINE)) > 3  # a template
+    for option in () if filled_in else job.script.options:
         given = f"--{option.name}={option.value}: no shell reads #SBATCH lines"
         if option.value.startswith("~/"):
             yield option.line, f"{given}, so ~ stays as it is", "Write the full path."

@@ -60,7 +60,8 @@ def _start_by(call: Call) -> str:
 
 def rule_host_command(job: ScriptContext) -> Iterator[Fault]:
     for call in (call for call in job.calls if call.container):
-        tools = {call.name: call.program[0].line} if call.name in _ON_THE_HOST else {}
+        has_it = call.inner and call.name in ("module", "ml") and re.search(r"sh +(?:-l\b|--login)", job.text)
+        tools = {call.name: call.program[0].line} if call.name in _ON_THE_HOST and not has_it else {}
         for word in () if call.inner else call.program:
             if match := _CALLED.search(word.text):
                 tools[match[1] or match[2]] = word.line + word.text.count("\n", 0, match.end())
