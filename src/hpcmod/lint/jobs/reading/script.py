@@ -10,7 +10,7 @@ from hpcmod.lint.jobs.reading.syntax import Command, Word, find_syntax_error, re
 
 _DIRECTIVE = "#SBATCH"
 _WORD = re.compile(r"(?:[^\s\"']|\"[^\"]*\"|'[^']*'|[\"'])+")
-_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*[\"'\\]?([\w-]+).*\n(?:.*\n)*?\t*\1\r?$", re.MULTILINE)
+_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*[\"'\\]?([^\s\"'\\;|&<>()]+).*\n(?:.*\n)*?\t*\1\r?$", re.MULTILINE)
 _SHELL = re.compile(r"#!.*\b(?:ba|da|k)?sh\b|(?!#!)")
 """First line of what bash can read: a script for the C shell or Python is not read as one."""
 

@@ -100,7 +100,9 @@ def rule_options_behind_image(job: ScriptContext) -> Iterator[Fault]:
     for call in job.own:
         verb = call.container.verb if call.container else ""
         first = call.arguments().partition(" ")[0]
-        if verb in ("exec", "shell") and re.match(r"--?[A-Za-z]", first):
+        image = call.container.image.text if call.container and call.container.image else ""
+        may_be_flag = re.match(r"\$", image) and not re.search(r"sif|ima?ge?|cont", image, re.IGNORECASE)  # $NV
+        if verb in ("exec", "shell") and re.match(r"--?[A-Za-z]", first) and not may_be_flag:
             problem = f"the program follows the image, so {first} would be run as a program"
             yield call.program[0].line, problem, f"Write {call.runtime} {verb} {first} ... before the image."
 

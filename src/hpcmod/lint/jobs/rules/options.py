@@ -31,7 +31,7 @@ _FORMS = (
 )
 """Options: names, how sbatch reads a value, in words, and an example. Tried with sbatch 22.05."""
 _WITH_VALUE = set(SLURM_SHORT.values()) - {"wait"}
-_FILLED_IN = re.compile(r"[$!@{]|__|%\(|%\w+%|([A-Z])\1\1|\s=|=\s+\S|\s\(\d+\)!?$")
+_FILLED_IN = re.compile(r"[$!@{]|__|%\(|%\w+%|([A-Za-z])\1\1|[= ]_\w+_|=#|\s=|=\s+\S|\s\(\d+\)!?$")
 """A directive that a program completes, that another rule reports, or that a page explains by a number."""
 _MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 _MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}

@@ -24,8 +24,7 @@ def rule_no_srun(job: ScriptContext) -> Iterator[Fault]:
         meant = is_distributed(call) or (call.container and call.name.startswith("python") and not has_step)
         told = call.name in ("srun", "ssh", "pdsh", "clush", "parallel") or "--hostfile" in call.arguments()
         if tasks > 1 and call.srun is None and meant and not told:
-            unit = "tasks" if ours else "nodes"
-            problem = f"runs once, in the batch script, although the job has {tasks} {unit}"
+            problem = f"runs once, in the batch script, although the job has {tasks} {'tasks' if ours else 'nodes'}"
             yield call.line, problem, "Put srun before it."
 
 

@@ -21,7 +21,9 @@ _FOR_PROGRAMS = re.compile(
     r"APPTAINERENV|SINGULARITY|APPTAINER|TOKENIZERS)_\w+|MASTER_(?:ADDR|PORT)|PYTHONPATH|WANDB_(?:API_KEY|MODE|PROJECT|ENTITY|DIR)|"
     r"HF_(?:HOME|TOKEN|(?:HUB|DATASETS)_\w+)"
 )
-_OF_SCRIPTS = re.compile(r"(?:SINGULARITY|APPTAINER)_(?:IMAGE|FILE|PATH|SIF|CONTAINER|CMD|EXEC|ARGS|OPTS|OPTIONS)\w*")
+_OF_SCRIPTS = re.compile(
+    r"(?:SINGULARITY|APPTAINER)_(?:IMAGE|FILE|PATH|SIF|CONTAINER|CMD|EXEC|ARGS|OPTS|OPTIONS)\w*|\w+_SIF"
+)
 _OWN_DIRECTORY = re.compile(
     r"dirname\s+(?:--\s+)?[\"']?\$(?:0\b|\{0\}|\{?BASH_SOURCE)|"
     r"(?:readlink|realpath)\s[^()]*\$\{?(?:0\b|BASH_SOURCE)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/"

@@ -27,7 +27,7 @@ def rule_line_end(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_late_directive(job: ScriptContext) -> Iterator[Fault]:
-    excerpt = re.search(r"^(?:\.\.\.|@\w+@|\$\{\w+\})$", job.text, re.MULTILINE)  # of a page, or a template
+    excerpt = re.search(r"^(?:\.\.\.|@\w+@|[$%]?[{(][\w.]+[)}]s?)$", job.text, re.MULTILINE)  # of a page, or a template
     for number in () if excerpt else job.script.late[:1]:
         problem = "sbatch stops reading #SBATCH at the first command: options here and below do nothing"
         yield number, problem, "Move them to the other #SBATCH lines."
@@ -118,8 +118,7 @@ def rule_srun_cpus(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_export_none(job: ScriptContext) -> Iterator[Fault]:
     asked = job.option("export")
-    unset = any(call.name == "unset" and "SLURM_EXPORT_ENV" in call.arguments() for call in job.calls)
-    told = unset or all(_exports_all(call.of_srun("export")) for call in job.steps)
+    told = "SLURM_EXPORT_ENV" in job.text or all(_exports_all(call.of_srun("export")) for call in job.steps)
     if asked and asked.value and not _exports_all(asked) and not told:
         problem = f"--export={asked.value} applies to every srun too: modules loaded here do not reach the ranks"
         yield asked.line, problem, "Add `unset SLURM_EXPORT_ENV` before the first srun, or srun --export=ALL."

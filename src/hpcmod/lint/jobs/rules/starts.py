@@ -12,7 +12,7 @@ from hpcmod.lint.jobs.rules.container import module_variable
 _OWN_RANKS = re.compile(
     r"lightning|--deepspeed|--gpus\b.*--nodes\b|--num[-_]nodes|--devices\b|mpi4py|submitit|horovod|SLURM_PROCID|"
     r"SLURM_LOCALID|PMI_RANK|OMPI_COMM|\bjax|\bRANK=|--rank\b|--machine_rank|ray start|tensorflow|keras|TF_CONFIG|"
-    r"megatron|idr_torch",
+    r"megatron|modulus|idr_torch",
     re.IGNORECASE,
 )
 """Signs that a program, or something in the script, determines the rank itself."""
