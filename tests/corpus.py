@@ -177,28 +177,22 @@ def make_random(path: Path, *, size: int = 1 << 20) -> Path:
     return path
 
 
-def make_text(path: Path) -> Path:
-    """Write a text file."""
-    path.write_text("This is the README of an image.\nIt is not an image.\n")
-    return path
+def writing(name: str, content: bytes) -> Callable[[Path], Path]:
+    """Return a function of this name that writes a file with this content."""
+
+    def make(path: Path) -> Path:
+        path.write_bytes(content)
+        return path
+
+    make.__name__ = name
+    return make
 
 
-def make_web_page(path: Path) -> Path:
-    """Write a web page, such as a server sends instead of the file."""
-    path.write_text("<!DOCTYPE html>\n<html><body>Please log in</body></html>\n")
-    return path
-
-
-def make_gzip(path: Path) -> Path:
-    """Write a gzip file."""
-    path.write_bytes(gzip.compress(b"SIF_MAGIC"))
-    return path
-
-
-def make_elf(path: Path) -> Path:
-    """Write the start of an ELF program."""
-    path.write_bytes(b"\x7fELF\x02\x01\x01" + bytes(200))
-    return path
+make_empty = writing("make_empty", b"")
+make_text = writing("make_text", b"This is the README of an image.\nIt is not an image.\n")
+make_web_page = writing("make_web_page", b"<!DOCTYPE html>\n<html><body>Please log in</body></html>\n")
+make_gzip = writing("make_gzip", gzip.compress(b"SIF_MAGIC"))
+make_elf = writing("make_elf", b"\x7fELF\x02\x01\x01" + bytes(200))
 
 
 def make_docker_archive(path: Path) -> Path:
@@ -207,12 +201,6 @@ def make_docker_archive(path: Path) -> Path:
         manifest.write(b"[]")
         manifest.flush()
         archive.add(manifest.name, "manifest.json")
-    return path
-
-
-def make_empty(path: Path) -> Path:
-    """Write an empty file."""
-    path.write_bytes(b"")
     return path
 
 

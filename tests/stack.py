@@ -8,7 +8,8 @@ from __future__ import annotations
 import getpass
 import os
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -21,6 +22,14 @@ TIMEOUT = 600.0
 Done = subprocess.CompletedProcess[str]
 KEPT = ("PATH", "LANG", "TZ", "CI", "HPCMOD_DEV_DIR")
 """Variables that a tool under test inherits from pytest; the test sets all others."""
+
+
+def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
+    """Wait until a condition holds; return whether it did in time."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
 
 
 @dataclass(frozen=True)

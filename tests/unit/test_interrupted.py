@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from collections.abc import Callable
@@ -43,45 +44,42 @@ def killed_at(step: int, work: Callable[[], None]) -> bool:
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
-def kill_everywhere(fresh: Callable[[int], Callable[[], None]], check: Callable[[], None]) -> int:
-    """Kill some work at each step, run it again, and check the result; return the number of steps."""
-    step = 1
-    while True:
-        work = fresh(step)
+def kill_everywhere(fresh: Callable[[Path], Callable[[], None]], check: Callable[[Path], bool], top: Path) -> int:
+    """Kill some work at each step in a directory of its own, run it again, check the result; return how many steps."""
+    for step in itertools.count(1):
+        place = top / str(step)
+        place.mkdir()
+        work = fresh(place)
         was_killed = killed_at(step, work)
         if was_killed:
             work()
-        check()
+        assert check(place)
         if not was_killed:
             return step
-        step += 1
+    raise AssertionError("it never ends")
+
+
+def left(place: Path) -> list[str]:
+    """Return the names of all files below a directory."""
+    return sorted(path.name for path in place.rglob("*") if not path.is_dir())
 
 
 @pytest.mark.slow
 def test_remove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HPCMOD_SITE", "generic")
-    top = tmp_path
 
-    def fresh(step: int) -> Callable[[], None]:
-        nonlocal top
-        top = tmp_path / str(step)
-        install(top, "PyTorch/2.6")
-        monkeypatch.setenv("MODULEPATH", str(top / "modules/all"))
+    def fresh(place: Path) -> Callable[[], None]:
+        def work() -> None:
+            done = hpcmod("remove", "PyTorch/2.6")
+            # if it was killed after the last change that matters, nothing is left to remove
+            assert done.exit_code == 0 or not left(place), done.output
+
+        install(place, "PyTorch/2.6")
+        monkeypatch.setenv("MODULEPATH", str(place / "modules/all"))
         return work
 
-    def work() -> None:
-        done = hpcmod("remove", "PyTorch/2.6")
-        # if it was killed after the last change that matters, nothing is left to remove
-        assert done.exit_code == 0 or not left(), done.output
-
-    def left() -> list[Path]:
-        return [path for path in top.rglob("*") if not path.is_dir()]
-
-    def check() -> None:
-        assert left() == []
-
-    assert kill_everywhere(fresh, check) > 5
+    assert kill_everywhere(fresh, lambda place: not left(place), tmp_path) > 5
 
 
 @pytest.mark.slow
@@ -90,41 +88,21 @@ def test_bundle(tmp_path: Path) -> None:
     source.mkdir()
     for name in ("a.eb", "b.sif"):
         (source / name).write_bytes(b"x" * 100_000)
-    out = directory = tmp_path
 
-    def fresh(step: int) -> Callable[[], None]:
-        nonlocal out, directory
-        out, directory = tmp_path / str(step) / "b.tar", tmp_path / str(step) / "out"
-        out.parent.mkdir()
+    def fresh(place: Path) -> Callable[[], None]:
+        def work() -> None:
+            write_bundle(sorted(source.iterdir()), place / "b.tar")
+            read_bundle(place / "b.tar", place / "out")
+
         return work
 
-    def work() -> None:
-        write_bundle(sorted(source.iterdir()), out)
-        read_bundle(out, directory)
-
-    def check() -> None:
-        assert sorted(path.name for path in out.parent.iterdir()) == ["b.tar", "out"]
-        assert {path.name: path.stat().st_size for path in directory.iterdir()} == {"a.eb": 100_000, "b.sif": 100_000}
-
-    assert kill_everywhere(fresh, check) > 5
+    assert kill_everywhere(fresh, lambda place: left(place) == ["a.eb", "b.sif", "b.tar"], tmp_path) > 5
 
 
 @pytest.mark.slow
 def test_site_setup(tmp_path: Path) -> None:
-    place = tmp_path
+    def fresh(place: Path) -> Callable[[], None]:
+        files = [SetupFile(place / "bin/hpcmod", "#!/bin/sh", executable=True), SetupFile(place / "m.lua", "x")]
+        return lambda: write_setup(files)
 
-    def fresh(step: int) -> Callable[[], None]:
-        nonlocal place
-        place = tmp_path / str(step)
-        place.mkdir()
-        return work
-
-    def work() -> None:
-        write_setup(
-            [SetupFile(place / "bin" / "hpcmod", "#!/bin/sh", executable=True), SetupFile(place / "m.lua", "x")]
-        )
-
-    def check() -> None:
-        assert sorted(path.name for path in place.rglob("*") if path.is_file()) == ["hpcmod", "m.lua"]
-
-    assert kill_everywhere(fresh, check) > 5
+    assert kill_everywhere(fresh, lambda place: left(place) == ["hpcmod", "m.lua"], tmp_path) > 5

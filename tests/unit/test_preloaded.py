@@ -34,8 +34,3 @@ def test_a_call_has_its_own_umask_and_variables(tmp_path: Path) -> None:
         assert done and made.stat().st_mode & 0o777 == mode, done
     shown = call(Path(sys.executable), HPCMOD, [str(PROGRAM), "site", "show"], environ, tmp_path)
     assert shown and "lumi" in shown.stdout
-
-
-def test_python_starts_where_a_variable_is_its_own() -> None:
-    argv = [str(PROGRAM), "--version"]
-    assert call(Path(sys.executable), HPCMOD, argv, {"PYTHONPATH": "/x"}, Path("/")) is None

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 HOLD = """
 import sys, time
 from pathlib import Path
+from typing import Any
 from hpcmod.core.lock import hold
 with hold(Path(sys.argv[1]), limit=None, tell=print, on_stale=lambda: None):
     print("inside", flush=True)
@@ -34,6 +36,7 @@ with hold(Path(sys.argv[1]), limit=None, tell=print, on_stale=lambda: None):
 CONTEND = """
 import os, sys
 from pathlib import Path
+from typing import Any
 from hpcmod.core.lock import hold
 path, inside, dies = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "dies"
 for turn in range(3):
@@ -87,6 +90,14 @@ def plant(path: Path, *, silent_for: float = 0.0, **changes: object) -> Holder:
 
 def never() -> None:
     raise AssertionError("nothing was stale")
+
+
+def refused(path: Path, match: str = "is held by", **options: Any) -> BusyError:
+    """Require that a lock cannot be acquired; return the error."""
+    given = {"limit": 0.0, "tell": lambda _: None, "on_stale": never, **options}
+    with pytest.raises(BusyError, match=match) as caught, hold(path, **given):
+        pytest.fail("two inside")
+    return caught.value
 
 
 def test_a_free_lock_is_acquired_at_once_and_names_its_holder(path: Path) -> None:
@@ -171,14 +182,9 @@ def test_a_lock_can_be_read_by_others_regardless_of_the_umask(path: Path) -> Non
 
 
 def test_the_limit_ends_the_wait_with_who_holds_the_lock(path: Path, start: Start) -> None:
-    process = start()
-    with (
-        pytest.raises(BusyError, match=f"{path} is held by process {process.pid} ") as caught,
-        hold(path, limit=0.1, tell=lambda line: None, on_stale=never),
-    ):
-        pytest.fail("two inside")
-    assert caught.value.exit_code == 6
-    assert "--wait-on-lock-limit" in caught.value.cure
+    error = refused(path, f"{path} is held by process {start().pid} ", limit=0.1)
+    assert error.exit_code == 6
+    assert "--wait-on-lock-limit" in error.cure
     assert read_holder(path) is not None
 
 
@@ -199,13 +205,8 @@ def test_a_holder_elsewhere_is_never_considered_dead(
 ) -> None:
     monkeypatch.setattr(lock, "SILENCE", 0.1)
     plant(path, pid=4_000_000, silent_for=clock, **changes)
-    with (
-        pytest.raises(BusyError, match=r"no heartbeat for \d+ s") as caught,
-        hold(path, limit=None, tell=lambda line: None, on_stale=never),
-    ):
-        pytest.fail("two inside")
-    assert caught.value.exit_code == 6
-    assert f"rm {path}" in caught.value.cure
+    error = refused(path, r"no heartbeat for \d+ s", limit=None)
+    assert (error.exit_code, f"rm {path}" in error.cure) == (6, True)
     assert path.exists()
 
 
@@ -223,12 +224,7 @@ def test_a_holder_elsewhere_is_alive_regardless_of_its_clock(
         os.utime(path, (then, then))
         time.sleep(0.02)
 
-    with (
-        pytest.raises(BusyError, match="is held by") as caught,
-        hold(path, limit=1.0, tell=lambda line: None, on_stale=never, on_wait=beat),
-    ):
-        pytest.fail("two inside")
-    assert "no heartbeat" not in caught.value.message
+    assert "no heartbeat" not in refused(path, limit=1.0, on_wait=beat).message
 
 
 def test_a_holder_that_the_kernel_hides_is_not_dead(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,11 +244,7 @@ def test_a_stopped_holder_keeps_its_lock(path: Path, start: Start, monkeypatch: 
     monkeypatch.setattr(lock, "SILENCE", 0.1)
     process = start()
     process.send_signal(signal.SIGSTOP)
-    with (
-        pytest.raises(BusyError, match="is held by"),
-        hold(path, limit=0.5, tell=lambda line: None, on_stale=never),
-    ):
-        pytest.fail("two inside")
+    refused(path, limit=0.5)
     process.send_signal(signal.SIGCONT)
 
 
@@ -304,12 +296,7 @@ def test_a_held_lock_is_touched_as_a_heartbeat(path: Path, monkeypatch: pytest.M
 def test_a_foreign_file_in_place_of_a_lock_is_kept_and_reported(path: Path, text: str) -> None:
     path.parent.mkdir()
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
-    with (
-        pytest.raises(BusyError, match=str(path)) as caught,
-        hold(path, limit=0.0, tell=lambda line: None, on_stale=never),
-    ):
-        pytest.fail("two inside")
-    assert f"rm {path}" in caught.value.cure
+    assert f"rm {path}" in refused(path, str(path)).cure
     assert path.read_text() == text
 
 
@@ -385,8 +372,7 @@ def test_reports_at_once_if_a_lock_is_not_a_file(path: Path, make: Callable[[Pat
     make(path)
     with pytest.raises(BusyError, match=f"{path} is not an hpcmod lock file"):
         read_holder(path)
-    with pytest.raises(BusyError), hold(path, limit=None, tell=pytest.fail, on_stale=never):
-        pytest.fail("inside")
+    refused(path, ".", limit=None, tell=pytest.fail)
     assert [file.name for file in path.parent.iterdir()] == ["a.lock"]
 
 
@@ -426,12 +412,8 @@ def test_a_full_disk_is_reported_with_the_name_of_the_lock(
 
 def test_a_lock_with_a_name_as_long_as_linux_takes_can_be_held_waited_for_and_tidied(path: Path) -> None:
     longest = path.with_name("l" * 255)
-    with (
-        hold(longest, limit=0.0, tell=pytest.fail, on_stale=never),
-        pytest.raises(BusyError),
-        hold(longest, limit=0.0, tell=lambda line: None, on_stale=never),
-    ):
-        pytest.fail("two inside")
+    with hold(longest, limit=0.0, tell=pytest.fail, on_stale=never):
+        refused(longest)
     assert list(path.parent.iterdir()) == []
 
 
@@ -454,11 +436,7 @@ def test_a_lock_stays_where_it_was_taken_while_its_directory_is_exchanged(tmp_pa
     (tmp_path / "shared").mkdir()
     with hold(path, limit=None, tell=print, on_stale=lambda: None, below=tmp_path / "shared"):
         assert read_holder(path) is not None
-        with (
-            pytest.raises(BusyError, match=re.escape(f"{path} is held by")),
-            hold(path, limit=0.0, tell=print, on_stale=lambda: None, below=tmp_path / "shared"),
-        ):
-            pass
+        refused(path, re.escape(f"{path} is held by"), below=tmp_path / "shared")
         path.parent.rename(tmp_path / "shared/former")
         path.parent.symlink_to(tmp_path / "home")
         (tmp_path / "home/x").write_text("text")

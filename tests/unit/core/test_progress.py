@@ -41,38 +41,66 @@ def test_says_how_far_how_fast_and_how_long(done: int, total: int, seconds: floa
     assert render_progress(done, total, seconds) == text
 
 
-def test_redraws_one_line_on_a_terminal_and_clears_it(clock: Clock) -> None:
+@pytest.mark.parametrize(
+    ("stream", "label", "steps", "shown"),
+    [
+        pytest.param(Terminal(), "copying", [], "", id="nothing on a terminal for work that reported nothing"),
+        pytest.param(io.StringIO(), "copying", [], "", id="nor in a log"),
+        pytest.param(
+            Terminal(),
+            "copying a.sif",
+            [(1, GB, 4 * GB), (1, 2 * GB, 4 * GB)],
+            "\rcopying a.sif: 1.0 of 4.0 GB, 25 %, 1.0 GB/s, 3 s left\x1b[K"
+            "\rcopying a.sif: 2.0 of 4.0 GB, 50 %, 1.0 GB/s, 2 s left\x1b[K\r\x1b[K",
+            id="one line on a terminal, drawn again and cleared",
+        ),
+        pytest.param(
+            io.StringIO(),
+            "copying",
+            [(1, second * GB, 25 * GB) for second in range(1, 26)],
+            "copying: 10.0 of 25.0 GB, 40 %, 1.0 GB/s, 15 s left\ncopying: 20.0 of 25.0 GB, 80 %, 1.0 GB/s, 5 s left\n",
+            id="a plain line every ten seconds in a log",
+        ),
+        pytest.param(
+            Terminal(),
+            "fetching",
+            [(0, 10 * GB, 20 * GB), (2, 11 * GB, 20 * GB)],
+            "\rfetching: 10.0 of 20.0 GB, 50 %, 0.0 kB/s\x1b[K"
+            "\rfetching: 11.0 of 20.0 GB, 55 %, 500.0 MB/s, 18 s left\x1b[K\r\x1b[K",
+            id="the rate ignores bytes that existed before",
+        ),
+        pytest.param(
+            io.StringIO(),
+            "building",
+            [(60, 1, 4 * GB), (11, GB, 4 * GB)],
+            "building: 1.0 of 4.0 GB, 25 %, 90.9 MB/s, 33 s left\n",
+            id="and in a log the first bytes of later work",
+        ),
+        pytest.param(
+            Terminal(),
+            "a\x1b]0;x\x07\u202e\n",
+            [(1, 1, 2000)],
+            "\ra?]0;x???: 0.0 of 2.0 kB, 0 %, 0.0 kB/s, 1999 s left\x1b[K\r\x1b[K",
+            id="names of others are cleaned of control characters",
+        ),
+    ],
+)
+def test_shows_progress(
+    clock: Clock, stream: io.StringIO, label: str, steps: list[tuple[int, int, int]], shown: str
+) -> None:
+    with ProgressLine(label, stream) as line:
+        for seconds, done, total in steps:
+            clock.now += seconds
+            line(done, total)
+    assert stream.getvalue() == shown
+
+
+def test_a_complete_line_is_cleared_for_the_next_message(clock: Clock) -> None:
     stream = Terminal()
-    with ProgressLine("copying a.sif", stream) as line:
-        clock.now += 1
-        line(GB, 4 * GB)
-        clock.now += 1
-        line(2 * GB, 4 * GB)
-    assert stream.getvalue().split("\r") == [
-        "",
-        "copying a.sif: 1.0 of 4.0 GB, 25 %, 1.0 GB/s, 3 s left\x1b[K",
-        "copying a.sif: 2.0 of 4.0 GB, 50 %, 1.0 GB/s, 2 s left\x1b[K",
-        "\x1b[K",
-    ]
-
-
-@pytest.mark.parametrize("stream", [Terminal(), io.StringIO()], ids=["terminal", "log"])
-def test_prints_nothing_for_work_that_never_reported_progress(stream: io.StringIO) -> None:
-    with ProgressLine("copying", stream):
-        pass
-    assert stream.getvalue() == ""
-
-
-def test_a_log_gets_a_plain_line_every_ten_seconds_and_none_of_short_work(clock: Clock) -> None:
-    stream = io.StringIO()
     with ProgressLine("copying", stream) as line:
-        for second in range(1, 26):
-            clock.now += 1
-            line(second * GB, 25 * GB)
-    assert stream.getvalue().splitlines() == [
-        "copying: 10.0 of 25.0 GB, 40 %, 1.0 GB/s, 15 s left",
-        "copying: 20.0 of 25.0 GB, 80 %, 1.0 GB/s, 5 s left",
-    ]
+        clock.now += 1
+        line(10, 10)
+        assert stream.getvalue().endswith("\r\x1b[K")
 
 
 def test_an_error_also_clears_the_line_and_is_raised() -> None:
@@ -91,40 +119,3 @@ def test_talk_goes_to_stderr_so_that_stdout_stays_data(capsys: pytest.CaptureFix
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("copying: 1.0 of 2.0 GB")
-
-
-def test_the_rate_ignores_bytes_that_existed_before(clock: Clock) -> None:
-    stream = Terminal()
-    with ProgressLine("fetching", stream) as line:
-        line(10 * GB, 20 * GB)
-        clock.now += 2
-        line(11 * GB, 20 * GB)
-    assert "11.0 of 20.0 GB, 55 %, 500.0 MB/s, 18 s left" in stream.getvalue()
-
-
-def test_the_rate_in_a_log_ignores_the_first_bytes_of_later_work(clock: Clock) -> None:
-    stream = io.StringIO()
-    with ProgressLine("building", stream) as line:
-        clock.now += 60
-        line(1, 4 * GB)
-        clock.now += 11
-        line(GB, 4 * GB)
-    assert stream.getvalue() == "building: 1.0 of 4.0 GB, 25 %, 90.9 MB/s, 33 s left\n"
-
-
-def test_a_complete_line_is_cleared_for_the_next_message(clock: Clock) -> None:
-    stream = Terminal()
-    with ProgressLine("copying", stream) as line:
-        clock.now += 1
-        line(10, 10)
-        assert stream.getvalue().endswith("\r\x1b[K")
-
-
-def test_names_of_others_are_cleaned_of_control_characters(clock: Clock) -> None:
-    stream = Terminal()
-    with ProgressLine("a\x1b]0;x\x07\u202e\n", stream) as line:
-        clock.now += 1
-        line(1, 2)
-    shown = stream.getvalue().replace("\x1b[K", "")
-    assert "a?]0;x???: " in shown
-    assert not set("\x1b\x07\n") & set(shown)

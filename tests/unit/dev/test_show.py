@@ -17,24 +17,10 @@ def run_lines(lines: str) -> Done:
     return run(["bash", "-c", f"set -euo pipefail\nsource {CHECKOUT}/dev/lib/show.sh\n{lines}"], os.environ)
 
 
-def show(*commands: str) -> Done:
-    return run_lines("".join(f"show {command!r}\n" for command in commands))
-
-
-def test_prints_the_command_its_output_and_its_time() -> None:
-    done = show("echo one")
-    assert re.fullmatch(r"\$ echo one\none\n  \[\d+\.\d s\]\n", done.stdout)
-
-
-def test_commands_share_a_shell() -> None:
-    assert "\n7\n" in show("x=7", "echo $x").stdout
-
-
-def test_stops_at_a_failure_with_its_exit_code() -> None:
-    done = show("(exit 7)", "echo never")
-    assert done.returncode == 7
-    assert "never" not in done.stdout
-    assert "failed with exit code 7: (exit 7)" in done.stderr
+def test_prints_commands_of_one_shell_with_output_and_time_and_stops_at_a_failure() -> None:
+    done = run_lines("show 'x=7'\nshow 'echo $x'\nshow '(exit 7)'\nshow 'echo never'\n")
+    assert re.search(r"\$ echo \$x\n7\n  \[\d+\.\d s\]\n", done.stdout) and "never" not in done.stdout
+    assert (done.returncode, "failed with exit code 7: (exit 7)" in done.stderr) == (7, True)
 
 
 @pytest.mark.parametrize(

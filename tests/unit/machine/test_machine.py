@@ -9,6 +9,7 @@ import pytest
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, NotFoundError
 from hpcmod.machine import machine
 from hpcmod.machine.machine import Choice, detect, find_machine, load_site, state_directory
+from tests.stack import CHECKOUT
 
 Write = Callable[..., Path]
 
@@ -51,16 +52,11 @@ def test_the_variable_overrules_the_easyconfig_and_the_users_file(write: Write, 
 
 def test_a_request_overrides_the_users_profile_and_that_the_sites(write: Write, tmp_path: Path) -> None:
     write("etc/site.toml", "sites")
-    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
-    assert load_site(None, environ).name == "sites"
-    write("config/hpcmod/site.toml", "users")
-    assert load_site(None, environ).name == "users"
-    assert load_site("lumi", environ).name == "lumi"
-
-
-def test_the_users_file_is_found_below_home_too(write: Write, tmp_path: Path) -> None:
-    write("home/.config/hpcmod/site.toml", "users")
-    assert load_site(None, {"HOME": str(tmp_path / "home")}).name == "users"
+    for environ in ({"XDG_CONFIG_HOME": str(tmp_path / "config")}, {"HOME": str(tmp_path / "home")}):
+        assert load_site(None, environ).name == "sites"
+        write(f"{'config' if 'HOME' not in environ else 'home/.config'}/hpcmod/site.toml", "users")
+        assert load_site(None, environ).name == "users"
+        assert load_site("lumi", environ).name == "lumi"
 
 
 def test_a_profile_may_extend_another_file(write: Write) -> None:
@@ -79,24 +75,19 @@ def test_an_unknown_profile_is_not_found_and_the_shipped_ones_are_listed(tmp_pat
         load_site(str(tmp_path), {})
 
 
-def test_a_profile_that_extends_a_missing_one_is_reported(write: Write, tmp_path: Path) -> None:
-    write("a.toml", "a", 'extends = "generic_nvidia"\n')
+def test_a_profile_that_extends_a_missing_one_or_itself_or_is_not_a_text_is_refused(
+    write: Write, tmp_path: Path
+) -> None:
+    path = write("a.toml", "a", 'extends = "generic_nvidia"\n')
     with pytest.raises(NotFoundError) as caught:
-        load_site(str(tmp_path / "a.toml"), {})
-    assert f"`extends` of {tmp_path}/a.toml" in caught.value.cure
-
-
-def test_a_profile_that_extends_itself_is_refused(write: Write, tmp_path: Path) -> None:
+        load_site(str(path), {})
+    assert f"`extends` of {path}" in caught.value.cure
+    write("b.toml", "b", f'extends = "{path}"\n')
     write("a.toml", "a", f'extends = "{tmp_path}/b.toml"\n')
-    write("b.toml", "b", f'extends = "{tmp_path}/a.toml"\n')
     with pytest.raises(BadInputError, match="extends itself"):
-        load_site(str(tmp_path / "a.toml"), {})
-
-
-def test_a_profile_that_is_not_a_text_is_a_fault_with_its_file(tmp_path: Path) -> None:
-    path = tmp_path / "own.toml"
+        load_site(str(path), {})
     path.write_bytes(b'name = "\xff"\n')
-    with pytest.raises(HpcmodError, match=r"own\.toml"):
+    with pytest.raises(HpcmodError, match=r"a\.toml"):
         load_site(str(path), {})
 
 
@@ -145,31 +136,20 @@ def test_every_value_knows_where_it_comes_from(write: Write) -> None:
     assert found.origin("launcher.distribution") == ""
 
 
-SOURCES = [
-    path
-    for room in ("src/hpcmod", "easyblocks", "runscripts")
-    for path in sorted((Path(__file__).resolve().parents[2] / room).rglob("*"))
-    if path.suffix in (".py", ".j2")
-]
-
-
 @pytest.mark.slow
 def test_no_line_of_code_names_a_machine() -> None:
     names = {name for name in machine.site_profiles() if not name.startswith("generic")}
-    assert {"lumi", "frontier"} < names
+    rooms = [CHECKOUT / room for room in ("src/hpcmod", "easyblocks", "runscripts")]
+    sources = [path for room in rooms for path in room.rglob("*.py")]
+    assert {"lumi", "frontier"} < names and len(sources) > 500
     named = [
         f"{path.name}:{node.lineno}"
-        for path in SOURCES
-        if path.suffix == ".py"
+        for path in sources
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and str(node.value).lower() in names
     ]
-    quoted = [
-        path.name
-        for path in SOURCES
-        for name in names
-        if path.suffix == ".j2" and f"'{name}" in path.read_text("utf-8")
-    ]
+    templates = [path for room in rooms for path in room.rglob("*.j2")]
+    quoted = [path.name for path in templates for name in names if f"'{name}" in path.read_text("utf-8")]
     assert named + quoted == []
 
 

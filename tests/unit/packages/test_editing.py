@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,16 +107,21 @@ def test_meanwhile_nothing_else_changes_the_packages(found: PackageSet, builder:
         pack_edit(TARGET, found, builder)
 
 
+def killed(monkeypatch: pytest.MonkeyPatch, function: str, work: Callable[..., object], *args: object) -> bool:
+    """Return whether some work in a child process ends by calling a function, as if it were killed there."""
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr(f"hpcmod.{function}", lambda *_, **__: os._exit(9))
+        work(*args)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
 def test_a_kill_while_it_is_removed_leaves_no_part_that_could_be_packed(
     found: PackageSet, builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin_edit(TARGET, found, builder)
-    child = os.fork()
-    if child == 0:
-        monkeypatch.setattr("hpcmod.core.fs.tree.Tree.remove_all", lambda *_: os._exit(9))
-        discard_edit(found, TAG, print)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert killed(monkeypatch, "core.fs.tree.Tree.remove_all", discard_edit, found, TAG, print)
     assert find_edit(found, TAG) is None
     assert list(found.directory.glob(".edit-*"))
     make_change(TARGET, found, PackageChange(dropped=("einops",)), builder)
@@ -165,12 +171,8 @@ def test_a_kill_leaves_what_was_there(
 ) -> None:
     if name == "pack_layer":
         begin_edit(TARGET, found, builder)
-    child = os.fork()
-    if child == 0:
-        monkeypatch.setattr(f"hpcmod.packages.editing.{name}", lambda *_, **__: os._exit(9))
-        (begin_edit if name == "unpack" else pack_edit)(TARGET, found, builder)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    work = begin_edit if name == "unpack" else pack_edit
+    assert killed(monkeypatch, f"packages.editing.{name}", work, TARGET, found, builder)
     assert found.active_number(TAG) == 1
     assert (find_edit(found, TAG) is None) == (name == "unpack")
     begin_edit(TARGET, found, builder)

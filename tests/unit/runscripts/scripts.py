@@ -17,6 +17,7 @@ from hpcmod.modules.installed import link_of
 from hpcmod.modules.text.runscript import LIBEXEC, render_runscripts
 from hpcmod.modules.values.plan import ContainerSettings, RunscriptSettings
 from hpcmod.modules.values.versions import ChosenTunables
+from tests import programs
 
 SYSTEM_PATH = "/usr/bin:/bin"
 DISTRIBUTED = "conda-python-distributed"
@@ -136,10 +137,8 @@ class Scripts:
 
 
 def make_program(path: Path, text: str = FAKE_PYTHON) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
-    return path
+    """Write a program: by default a Python that prints its arguments and environment."""
+    return programs.make_program(path, text)
 
 
 def task(rank: int, layout: tuple[int, ...] = (3, 1), /, **more: str) -> dict[str, str]:

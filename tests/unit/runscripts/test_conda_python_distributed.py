@@ -58,38 +58,24 @@ def test_tunables_reach_python_as_they_are_written(rank: Rank, settings: Runscri
 
 
 @pytest.mark.parametrize(
-    ("env", "seen"),
+    ("env", "several", "one"),
     [
-        pytest.param(task(0, (3, 1)), "5", id="two nodes"),
-        pytest.param(task(3, (1, 3)), "5", id="two nodes, the fuller one"),
-        pytest.param(task(3, (8,)), None, id="one node"),
-        pytest.param({}, None, id="alone"),
-        pytest.param(task(0, (1, 1), FI_OF_TWO="9"), "9", id="the user's"),
+        pytest.param(task(0, (3, 1)), "5", None, id="two nodes"),
+        pytest.param(task(3, (1, 3)), "5", None, id="two nodes, the fuller one"),
+        pytest.param(task(3, (8,)), None, "Socket", id="one node"),
+        pytest.param({}, None, "Socket", id="alone"),
+        pytest.param(task(0, (1, 1), FI_OF_TWO="9"), "9", None, id="the user's"),
         pytest.param(
-            {**task(0, (1, 1)), "HPCMOD_LAUNCHER": "torchrun", "HPCMOD_RANKS_PER_NODE": "2"}, "5", id="torchrun"
+            {**task(0, (1, 1)), "HPCMOD_LAUNCHER": "torchrun", "HPCMOD_RANKS_PER_NODE": "2"}, "5", None, id="torchrun"
         ),
     ],
 )
-def test_tunables_for_several_nodes_are_set_on_several_nodes(
-    rank: Rank, settings: RunscriptSettings, env: dict[str, str], seen: str | None
+def test_tunables_for_one_or_several_nodes_are_set_there(
+    rank: Rank, settings: RunscriptSettings, env: dict[str, str], several: str | None, one: str | None
 ) -> None:
-    rank.scripts.change(tunables=settings.tunables._replace(multi_node=(("FI_OF_TWO", "5"),)))
-    assert rank.sees(env, "FI_OF_TWO") == (seen,)
-
-
-@pytest.mark.parametrize(
-    ("env", "seen"),
-    [
-        pytest.param(task(0, (1, 1)), None, id="two nodes"),
-        pytest.param(task(0, (2,)), "Socket", id="one node"),
-        pytest.param({}, "Socket", id="alone"),
-    ],
-)
-def test_tunables_for_one_node_are_set_on_one_node(
-    rank: Rank, settings: RunscriptSettings, env: dict[str, str], seen: str | None
-) -> None:
-    rank.scripts.change(tunables=settings.tunables._replace(single_node=(("NCCL_NET", "Socket"),)))
-    assert rank.sees(env, "NCCL_NET") == (seen,)
+    tunables = {"multi_node": (("FI_OF_TWO", "5"),), "single_node": (("NCCL_NET", "Socket"),)}
+    rank.scripts.change(tunables=settings.tunables._replace(**tunables))
+    assert rank.sees(env, "FI_OF_TWO", "NCCL_NET") == (several, one)
 
 
 def test_explain_gives_the_reason_of_the_profile(rank: Rank, settings: RunscriptSettings) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.modules.values.plan import RunscriptSettings
+from tests.stack import until
 from tests.unit.runscripts.fork_programs import PROGRAMS, Program
 from tests.unit.runscripts.scripts import DISTRIBUTED, SYSTEM_PATH, Scripts, task
 
@@ -175,13 +176,6 @@ def is_running(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def until(condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 30
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    return condition()
 
 
 def test_a_signal_to_a_task_reaches_its_rank_once(node: Node) -> None:

@@ -9,7 +9,6 @@ import socket
 import stat
 import struct
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,10 @@ from typing import Any
 import pytest
 
 from tests.host_commands import Helper, framed, started
+from tests.stack import until
 from tests.unit.runscripts.scripts import SYSTEM_PATH, make_program
 
 pytestmark = pytest.mark.slow
-
-
-def until(condition: Callable[[], bool]) -> bool:
-    """Wait until a condition holds; return whether it did within 20 seconds."""
-    deadline = time.monotonic() + 20
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return condition()
 
 
 @pytest.fixture(scope="module")

@@ -101,7 +101,10 @@ def test_without_a_catalogue_it_explains_how_to_set_one() -> None:
 
 @pytest.fixture
 def variants(tmp_path: Path) -> tuple[Catalogue, ...]:
-    """A catalogue for machines of two architectures; the highest version of PyTorch is for arm64 alone."""
+    """A catalogue for machines of two architectures and with several kinds of GPUs.
+
+    The highest version of PyTorch is for arm64 alone; of some images it is not known for which GPUs they are.
+    """
     return (
         make_catalogue(
             tmp_path / "site",
@@ -110,12 +113,21 @@ def variants(tmp_path: Path) -> tuple[Catalogue, ...]:
             make_record("PyTorch/2.9-arm64", architecture="arm64", aliases=("latest",)),
             make_record("Tool/1", architecture="arm64"),
             make_record("Any/1"),
+            make_record("Torch/2.7-gfx90a", targets=("gfx90a",)),
+            make_record("Torch/2.7-gfx942", targets=("gfx942",)),
+            make_record("Torch/2.7-other"),
+            make_record("Torch/2.8-gfx942", targets=("gfx942", "zen4")),
+            make_record("Old/1", targets=("gfx90a",)),
+            make_record("Old/2"),
+            make_record("Only/1", targets=("gfx942",)),
+            make_record("Same/1"),
+            make_record("Same/2"),
         ),
     )
 
 
 @pytest.mark.parametrize(
-    ("text", "machine", "wanted"),
+    ("text", "here", "wanted"),
     [
         ("PyTorch", "x86_64", "PyTorch/2.7-amd64"),
         ("PyTorch", "aarch64", "PyTorch/2.7-arm64"),
@@ -126,12 +138,26 @@ def variants(tmp_path: Path) -> tuple[Catalogue, ...]:
         ("PyTorch", "", "PyTorch/2.7-arm64"),
         ("Tool", "x86_64", "Tool/1"),
         ("Any", "x86_64", "Any/1"),
+        ("Torch", "gfx90a", "Torch/2.7-gfx90a"),
+        ("Torch", "gfx90a gfx942", "Torch/2.8-gfx942"),
+        ("Torch", "gfx942", "Torch/2.8-gfx942"),
+        ("Torch", "gfx1100", "Torch/2.7-other"),
+        ("Torch", "", "Torch/2.8-gfx942"),
+        ("Torch/2.7", "gfx90a", "Torch/2.7-gfx90a"),
+        ("Torch/2.7", "gfx942", "Torch/2.7-gfx942"),
+        ("Torch/2.7", "gfx1100", "Torch/2.7-other"),
+        ("Torch/2.7-gfx942", "gfx90a", "Torch/2.7-gfx942"),
+        ("Torch/2.8", "gfx90a", "Torch/2.8-gfx942"),
+        ("Old", "gfx90a", "Old/2"),
+        ("Only", "gfx90a", "Only/1"),
     ],
 )
-def test_of_several_variants_the_one_for_this_machine_is_meant(
-    variants: tuple[Catalogue, ...], text: str, machine: str, wanted: str
+def test_of_several_variants_the_one_for_this_machine_and_its_gpus_is_meant(
+    variants: tuple[Catalogue, ...], text: str, here: str, wanted: str
 ) -> None:
-    assert find_container(variants, text, machine=machine).module == wanted
+    gpus = [word for word in here.split() if word.startswith("gfx")]
+    machine = "" if gpus else here
+    assert find_container(variants, text, machine=machine, gpus=lambda: gpus).module == wanted
 
 
 @pytest.mark.parametrize(
@@ -155,59 +181,11 @@ def test_a_variant_for_another_machine_is_refused_with_the_name_of_the_right_one
     assert caught.value.cure == cure
 
 
-@pytest.fixture
-def gpu_variants(tmp_path: Path) -> tuple[Catalogue, ...]:
-    """A catalogue for machines with several kinds of GPUs; of some images it is not known for which they are."""
-    return (
-        make_catalogue(
-            tmp_path / "site",
-            make_record("Torch/2.7-gfx90a", targets=("gfx90a",)),
-            make_record("Torch/2.7-gfx942", targets=("gfx942",)),
-            make_record("Torch/2.7-other"),
-            make_record("Torch/2.8-gfx942", targets=("gfx942", "zen4")),
-            make_record("Old/1", targets=("gfx90a",)),
-            make_record("Old/2"),
-            make_record("Only/1", targets=("gfx942",)),
-            make_record("Same/1"),
-            make_record("Same/2"),
-        ),
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "gpus", "wanted"),
-    [
-        ("Torch", "gfx90a", "Torch/2.7-gfx90a"),
-        ("Torch", "gfx90a gfx942", "Torch/2.8-gfx942"),
-        ("Torch", "gfx942", "Torch/2.8-gfx942"),
-        ("Torch", "gfx1100", "Torch/2.7-other"),
-        ("Torch", "", "Torch/2.8-gfx942"),
-        ("Torch/2.7", "gfx90a", "Torch/2.7-gfx90a"),
-        ("Torch/2.7", "gfx942", "Torch/2.7-gfx942"),
-        ("Torch/2.7", "gfx1100", "Torch/2.7-other"),
-        ("Torch/2.7-gfx942", "gfx90a", "Torch/2.7-gfx942"),
-        ("Torch/2.8", "gfx90a", "Torch/2.8-gfx942"),
-        ("Old", "gfx90a", "Old/2"),
-        ("Only", "gfx90a", "Only/1"),
-    ],
-)
-def test_of_several_variants_one_for_the_gpus_here_is_meant_and_unknown_ones_stay(
-    gpu_variants: tuple[Catalogue, ...], text: str, gpus: str, wanted: str
-) -> None:
-    assert find_container(gpu_variants, text, gpus=lambda: gpus.split()).module == wanted
-
-
-def test_the_gpus_are_looked_at_only_if_versions_of_the_name_differ(gpu_variants: tuple[Catalogue, ...]) -> None:
-    asked: list[int] = []
-
-    def gpus() -> tuple[str, ...]:
-        asked.append(1)
-        return ("gfx90a",)
-
-    find_container(gpu_variants, "Same", gpus=gpus)
-    assert asked == []
-    find_container(gpu_variants, "Old", gpus=gpus)
-    assert asked == [1]
+def test_the_gpus_are_looked_at_only_if_versions_of_the_name_differ(variants: tuple[Catalogue, ...]) -> None:
+    asked: list[str] = []
+    for name in ("Same", "Old"):
+        find_container(variants, name, gpus=lambda name=name: (asked.append(name), "gfx90a")[1:])  # type: ignore[misc]
+    assert asked == ["Old"]
 
 
 @pytest.mark.parametrize(
@@ -215,6 +193,6 @@ def test_the_gpus_are_looked_at_only_if_versions_of_the_name_differ(gpu_variants
     [("Torch", "Torch/2.7-gfx90a"), ("torch", "Torch/2.7-gfx90a"), ("Old", "Old/1"), ("Only", ""), ("Same", "")],
 )
 def test_a_variant_is_named_only_if_it_is_known_to_be_built_for_the_gpus(
-    gpu_variants: tuple[Catalogue, ...], name: str, fits: str
+    variants: tuple[Catalogue, ...], name: str, fits: str
 ) -> None:
-    assert find_variant(gpu_variants, name, machine="x86_64", gpus=("gfx90a",)) == fits
+    assert find_variant(variants, name, machine="x86_64", gpus=("gfx90a",)) == fits

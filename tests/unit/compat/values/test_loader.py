@@ -58,15 +58,69 @@ def test_places_are_searched_in_the_loaders_order(root: ElfFile, gone: tuple[str
     assert paths(Disk({"/p": root, **files}), "/p", library_path=("/env",), cache=CACHE) == [expected]
 
 
-def test_an_rpath_applies_to_indirect_dependencies_and_a_runpath_does_not() -> None:
-    files = {"/x/liba.so": lib("libb.so"), "/x/libb.so": lib()}
-    assert paths(Disk({"/p": program("liba.so", rpath=("/x",)), **files}), "/p") == ["/x/liba.so", "/x/libb.so"]
-    assert paths(Disk({"/p": program("liba.so", runpath=("/x",)), **files}), "/p") == ["/x/liba.so", "?libb.so"]
+INDIRECT = {"/x/liba.so": lib("libb.so"), "/x/libb.so": lib()}
 
 
-def test_a_library_with_a_runpath_inherits_no_rpath() -> None:
-    files = {"/x/liba.so": lib("libb.so", runpath=("/y",)), "/x/libb.so": lib()}
-    assert paths(Disk({"/p": program("liba.so", rpath=("/x",)), **files}), "/p") == ["/x/liba.so", "?libb.so"]
+@pytest.mark.parametrize(
+    ("root", "files", "expected"),
+    [
+        pytest.param(program("liba.so", rpath=("/x",)), INDIRECT, "/x/liba.so /x/libb.so", id="rpath of the program"),
+        pytest.param(
+            program("liba.so", runpath=("/x",)), INDIRECT, "/x/liba.so ?libb.so", id="runpath is not passed on"
+        ),
+        pytest.param(
+            program("liba.so", rpath=("/x",)),
+            {**INDIRECT, "/x/liba.so": lib("libb.so", runpath=("/y",))},
+            "/x/liba.so ?libb.so",
+            id="a library with a runpath inherits no rpath",
+        ),
+        pytest.param(
+            program("liba.so", runpath=("$ORIGIN/../lib", "${ORIGIN}/y")),
+            {"/o/y/liba.so": lib()},
+            "/o/y/liba.so",
+            id="$ORIGIN is the directory of the file that uses it",
+        ),
+        pytest.param(
+            program("liba.so"),
+            {"/env/liba.so": lib(machine="arm64"), "/usr/lib/liba.so": lib()},
+            "/usr/lib/liba.so",
+            id="a file of another machine is skipped",
+        ),
+        pytest.param(
+            program("libx-1.so", "libb.so", rpath=("/x",)),
+            {
+                "/x/libx-1.so": lib(soname="libx.so"),
+                "/x/libb.so": lib("libx.so", rpath=("/y",)),
+                "/y/libx.so": lib(soname="libx.so"),
+            },
+            "/x/libx-1.so /x/libb.so",
+            id="a loaded soname is not searched again",
+        ),
+        pytest.param(
+            program("liba.so", "libb.so"),
+            {"/usr/lib/liba.so": lib("libc.so"), "/usr/lib/libb.so": lib(), "/usr/lib/libc.so": lib()},
+            "/usr/lib/liba.so /usr/lib/libb.so /usr/lib/libc.so",
+            id="breadth first",
+        ),
+        pytest.param(
+            program("/x/liba.so", "$ORIGIN/libb.so"),
+            {"/x/liba.so": lib(), "/o/libb.so": lib()},
+            "/x/liba.so /o/libb.so",
+            id="a name with a slash is a path",
+        ),
+    ],
+)
+def test_libraries_of_a_program(root: ElfFile, files: dict[str, ElfFile], expected: str) -> None:
+    assert paths(Disk({"/o/p": root, **files}), "/o/p", library_path=("/env",)) == expected.split()
+
+
+def test_origin_of_a_program_follows_links_and_that_of_a_library_does_not() -> None:
+    here = lib("libb.so", runpath=("$ORIGIN",))
+    files = {"/o/p": program("liba.so", runpath=("$ORIGIN",)), "/real/liba.so": here}
+    disk = Disk(files, {"/bin/p": "/o/p", "/o/liba.so": "/real/liba.so"})
+    disk.files |= {"/o/libb.so": lib(), "/real/libb.so": lib()}
+    assert paths(disk, "/bin/p") == ["/o/liba.so", "/o/libb.so"]
+    assert paths(Disk({}), "/p") == ["?/p"], "a missing program"
 
 
 def test_the_rpath_of_one_library_does_not_affect_another() -> None:
@@ -76,48 +130,11 @@ def test_the_rpath_of_one_library_does_not_affect_another() -> None:
     assert paths(disk, "/p", "/b/libb.so") == ["/x/libc1.so"], "but a program's is, as when it opens a library itself"
 
 
-@pytest.mark.parametrize("word", ["$ORIGIN", "${ORIGIN}"])
-def test_origin_is_the_directory_of_the_file_that_uses_it(word: str) -> None:
-    disk = Disk({"/o/bin/p": program("liba.so", runpath=(f"{word}/../lib",)), "/o/lib/liba.so": lib()})
-    assert paths(disk, "/o/bin/p") == ["/o/bin/../lib/liba.so"]
-
-
-def test_origin_of_a_program_follows_links_and_that_of_a_library_does_not() -> None:
-    disk = Disk(
-        {
-            "/o/p": program("liba.so", runpath=("$ORIGIN",)),
-            "/o/liba.so": lib("libb.so", runpath=("$ORIGIN",)),
-            "/real/liba.so": lib("libb.so", runpath=("$ORIGIN",)),
-            "/o/libb.so": lib(),
-            "/real/libb.so": lib(),
-        },
-        {"/bin/p": "/o/p", "/o/liba.so": "/real/liba.so"},
-    )
-    assert paths(disk, "/bin/p") == ["/o/liba.so", "/o/libb.so"]
-
-
 def test_lib_and_platform_stand_for_the_machines_words_and_longer_names_for_themselves() -> None:
     disk = Disk({"/p": program("liba.so", runpath=("/x/$LIB/$PLATFORM", "/$LIBRARY")), "/x/lib64/z/liba.so": lib()})
     assert paths(disk, "/p", lib="lib64", platform="z") == ["/x/lib64/z/liba.so"]  # type: ignore[arg-type]
     disk = Disk({"/p": program("liba.so", runpath=("/$LIBRARY",)), "/$LIBRARY/liba.so": lib()})
     assert paths(disk, "/p") == ["/$LIBRARY/liba.so"]
-
-
-def test_a_file_of_another_machine_is_skipped() -> None:
-    disk = Disk({"/p": program("liba.so"), "/env/liba.so": lib(machine="arm64"), "/usr/lib/liba.so": lib()})
-    assert paths(disk, "/p", library_path=("/env",)) == ["/usr/lib/liba.so"]
-
-
-def test_a_loaded_soname_is_not_searched_again() -> None:
-    disk = Disk(
-        {
-            "/p": program("libx-1.so", "libb.so", rpath=("/x",)),
-            "/x/libx-1.so": lib(soname="libx.so"),
-            "/x/libb.so": lib("libx.so", rpath=("/y",)),
-            "/y/libx.so": lib(soname="libx.so"),
-        }
-    )
-    assert paths(disk, "/p") == ["/x/libx-1.so", "/x/libb.so"]
 
 
 def test_one_file_under_two_names_is_loaded_once() -> None:
@@ -126,24 +143,9 @@ def test_one_file_under_two_names_is_loaded_once() -> None:
     assert find_closure(["/p"], disk, Search()).libraries[1].names == ("liba.so", "libb.so")
 
 
-def test_the_order_is_breadth_first() -> None:
-    files = {f"/usr/lib/lib{name}.so": lib(*needs) for name, needs in {"a": ("libc.so",), "b": (), "c": ()}.items()}
-    disk = Disk({"/p": program("liba.so", "libb.so"), **files})
-    assert [posixpath.basename(path) for path in paths(disk, "/p")] == ["liba.so", "libb.so", "libc.so"]
-
-
 def test_a_circle_ends() -> None:
     disk = Disk({"/usr/lib/liba.so": lib("libb.so"), "/usr/lib/libb.so": lib("liba.so")})
     assert find_closure(["/usr/lib/liba.so"], disk, Search()).missing == ()
-
-
-def test_a_name_with_a_slash_is_a_path() -> None:
-    disk = Disk({"/o/p": program("/x/liba.so", "$ORIGIN/libb.so"), "/x/liba.so": lib(), "/o/libb.so": lib()})
-    assert paths(disk, "/o/p") == ["/x/liba.so", "/o/libb.so"]
-
-
-def test_a_missing_root_is_missing() -> None:
-    assert paths(Disk({}), "/p") == ["?/p"]
 
 
 def test_a_library_is_found_by_name_as_dlopen_does() -> None:
@@ -153,16 +155,13 @@ def test_a_library_is_found_by_name_as_dlopen_does() -> None:
     assert find_library("libb.so", disk, Search()) == ""
 
 
-@pytest.mark.parametrize("name", [*sorted(GLIBC), "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "ld64.so.2"])
-def test_glibcs_own_are_known(name: str) -> None:
-    found = find_closure(["/p"], Disk({"/p": program(name), f"/lib/{name}": lib(soname=name)}), Search())
-    assert is_glibc(found.libraries[1])
-    assert [one.path for one in found.own] == ["/p"]
+OTHERS = ["libcrypt.so.1", "libnsl.so.2", "libmpi.so.12", "libcxi.so.1", "libm.so", "libnl-3.so.200"]
 
 
 @pytest.mark.parametrize(
-    "name", ["libcrypt.so.1", "libnsl.so.2", "libmpi.so.12", "libcxi.so.1", "libm.so", "libnl-3.so.200"]
+    "name", [*sorted(GLIBC), "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "ld64.so.2", *OTHERS]
 )
-def test_others_are_not_glibcs(name: str) -> None:
+def test_glibcs_own_are_told_from_others(name: str) -> None:
     found = find_closure(["/p"], Disk({"/p": program(name), f"/lib/{name}": lib(soname=name)}), Search())
-    assert not is_glibc(found.libraries[1])
+    assert is_glibc(found.libraries[1]) == (name not in OTHERS)
+    assert [library.path for library in found.own] == ["/p", *[f"/lib/{name}"] * (name in OTHERS)]

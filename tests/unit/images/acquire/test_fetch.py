@@ -72,16 +72,12 @@ def break_off(fetch: Any, server: Server, partial: Path, **options: Any) -> int:
     return partial.stat().st_size
 
 
-def test_fetches_a_file_and_verifies_it(fetch: Any, partial: Path) -> None:
-    assert fetch(checksum=SUM) == SUM
-    assert partial.read_bytes() == BODY
-    assert not note_of(partial).exists()
-
-
-def test_fetches_chunks_of_unknown_length(fetch: Any, server: Server, partial: Path) -> None:
-    server.answers = [Answer(chunked=True)]
+@pytest.mark.parametrize("answer", [Answer(), Answer(chunked=True)], ids=["plain", "chunks of unknown length"])
+def test_fetches_a_file_and_verifies_it(fetch: Any, server: Server, partial: Path, answer: Answer) -> None:
+    server.answers = [answer]
     assert fetch() == SUM
     assert partial.read_bytes() == BODY
+    assert not note_of(partial).exists()
 
 
 def test_resumes_where_the_connection_broke(fetch: Any, server: Server, partial: Path, waits: list[float]) -> None:
@@ -103,32 +99,22 @@ def test_the_next_run_resumes_where_the_last_was_interrupted(fetch: Any, server:
     assert not note_of(partial).exists()
 
 
-def test_a_file_that_changed_meanwhile_is_fetched_again(fetch: Any, server: Server, partial: Path) -> None:
+@pytest.mark.parametrize(
+    ("body", "etag", "answers"),
+    [
+        pytest.param(BODY[::-1], '"v2"', [], id="the file changed meanwhile"),
+        pytest.param(BODY[::-1], '"v1"', [Answer(headers={"ETag": '"v2"'})], id="the condition is ignored"),
+        pytest.param(BODY, '"v1"', [Answer(ignore_range=True)], id="the server cannot resume"),
+        pytest.param(BODY, '"v1"', [Answer(shift=7)], id="the server sends another part"),
+    ],
+)
+def test_what_is_not_the_rest_of_the_file_is_fetched_again(
+    *, fetch: Any, server: Server, partial: Path, body: bytes, etag: str, answers: list[Answer]
+) -> None:
     break_off(fetch, server, partial)
-    server.body, server.etag = BODY[::-1], '"v2"'
-    assert fetch() != SUM
-    assert partial.read_bytes() == BODY[::-1]
-
-
-def test_a_server_that_ignores_the_condition_is_seen_through(fetch: Any, server: Server, partial: Path) -> None:
-    break_off(fetch, server, partial)
-    server.body = BODY[::-1]
-    server.answers = [Answer(headers={"ETag": '"v2"'})]
-    fetch()
-    assert partial.read_bytes() == BODY[::-1]
-
-
-def test_a_server_that_cannot_resume_sends_all_again(fetch: Any, server: Server, partial: Path) -> None:
-    break_off(fetch, server, partial)
-    server.answers = [Answer(ignore_range=True)]
-    assert fetch(checksum=SUM) == SUM
-    assert partial.read_bytes() == BODY
-
-
-def test_a_server_that_sends_another_part_is_asked_again(fetch: Any, server: Server, partial: Path) -> None:
-    break_off(fetch, server, partial)
-    server.answers = [Answer(shift=7)]
-    assert fetch(checksum=SUM) == SUM
+    server.body, server.etag, server.answers = body, etag, answers
+    assert fetch() == hashlib.sha256(body).hexdigest()
+    assert partial.read_bytes() == body
 
 
 def test_a_file_without_a_name_for_its_version_is_resumed_only_against_a_checksum(
@@ -143,18 +129,15 @@ def test_a_file_without_a_name_for_its_version_is_resumed_only_against_a_checksu
     assert server.ranges[-1] == f"bytes={left}-"
 
 
-def test_a_wrong_leftover_is_fetched_again(fetch: Any, server: Server, partial: Path) -> None:
+@pytest.mark.parametrize(("left", "asked"), [(bytes(400_000), ""), (BODY, f"bytes={len(BODY)}-")])
+def test_a_complete_leftover_is_only_verified_and_a_wrong_one_is_fetched_again(
+    *, fetch: Any, server: Server, partial: Path, left: bytes, asked: str
+) -> None:
     break_off(fetch, server, partial)
-    partial.write_bytes(bytes(partial.stat().st_size))
+    partial.write_bytes(left)
     assert fetch(checksum=SUM) == SUM
+    assert server.ranges[-1] == asked
     assert partial.read_bytes() == BODY
-
-
-def test_a_complete_leftover_is_only_verified(fetch: Any, server: Server, partial: Path) -> None:
-    break_off(fetch, server, partial)
-    partial.write_bytes(BODY)
-    assert fetch(checksum=SUM) == SUM
-    assert server.ranges[-1] == f"bytes={len(BODY)}-"
 
 
 @pytest.mark.parametrize("note", ["", "not json", "[]", '{"address": "of another file", "validator": "x"}'])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
@@ -45,28 +46,21 @@ def read_apart(stream: BinaryIO) -> tuple[threading.Thread, list[bytes]]:
     return thread, found
 
 
-def test_a_reader_gets_the_available_bytes_and_waits_for_the_rest(arrival: Arrival, stream: BinaryIO) -> None:
-    arrival.set(done=4)
-    assert stream.read(4) == b"0123"
+@pytest.mark.parametrize(
+    ("written", "before"),
+    [pytest.param(4, b"0123", id="waits for the rest"), pytest.param(10, b"012345678", id="and for the verification")],
+)
+def test_a_reader_gets_the_available_bytes_and_the_last_one_when_all_is_verified(
+    arrival: Arrival, stream: BinaryIO, written: int, before: bytes
+) -> None:
+    arrival.set(done=written)
     thread, found = read_apart(stream)
     thread.join(0.05)
     assert thread.is_alive()
-    assert found == []
+    assert b"".join(found) == before
     arrival.set(done=10, whole=True)
     thread.join()
-    assert b"".join(found) == b"456789"
-    stream.close()
-
-
-def test_the_last_byte_is_handed_out_only_when_all_is_verified(arrival: Arrival, stream: BinaryIO) -> None:
-    arrival.set(done=10)
-    thread, found = read_apart(stream)
-    thread.join(0.05)
-    assert thread.is_alive()
-    assert b"".join(found) == b"012345678"
-    arrival.set(whole=True)
-    thread.join()
-    assert found[-1] == b"9"
+    assert b"".join(found) == b"0123456789"
     stream.close()
 
 
@@ -76,18 +70,14 @@ def test_an_error_of_the_writer_is_raised_for_the_reader(arrival: Arrival, strea
         stream.read(1)
 
 
-def test_bytes_that_were_read_and_proved_wrong_are_an_error(arrival: Arrival, stream: BinaryIO) -> None:
-    arrival.set(done=4)
-    assert stream.read(4) == b"0123"
-    arrival.set(done=10, whole=True, generation=1)
-    with stream, pytest.raises(VerificationError, match="was damaged"):
-        stream.read(1)
-
-
-def test_a_reader_that_has_read_nothing_yet_takes_the_new_bytes(arrival: Arrival, stream: BinaryIO) -> None:
+@pytest.mark.parametrize("read", [0, 4])
+def test_new_bytes_are_taken_unless_some_were_read_that_proved_wrong(
+    arrival: Arrival, stream: BinaryIO, read: int
+) -> None:
     arrival.set(done=4, generation=1)
+    assert stream.read(read) == b"0123456789"[:read]
     arrival.set(done=10, whole=True, generation=2)
-    with stream:
+    with stream, pytest.raises(VerificationError, match="was damaged") if read else nullcontext():
         assert stream.read() == b"0123456789"
 
 

@@ -50,31 +50,26 @@ def test_a_blob_is_read_while_it_arrives_and_then_is_in_the_cache(cache: Cache) 
         assert not cache.partial(BLOB.digest).exists()
 
 
-def test_a_cached_blob_is_not_requested(cache: Cache) -> None:
-    cache.store(BLOB.digest, CONTENT)
-    with serving() as (server, ask):
-        with downloads(cache, ask, BLOB) as made, made.open(BLOB) as stream:
-            assert stream.read() == CONTENT
-        assert server.asked == []
-
-
-def test_resumes_from_the_leftovers_of_an_interrupted_fetch(cache: Cache) -> None:
-    cache.partial(BLOB.digest).parent.mkdir(parents=True, exist_ok=True)
-    cache.partial(BLOB.digest).write_bytes(CONTENT[:1000])
-    with serving() as (server, ask):
-        with downloads(cache, ask, BLOB) as made:
-            made.wait(BLOB)
-        assert server.ranges == ["bytes=1000-"]
-    assert cache.path(BLOB.digest).read_bytes() == CONTENT
-
-
-def test_a_wrong_leftover_is_discarded_and_the_blob_fetched_again(cache: Cache) -> None:
-    cache.partial(BLOB.digest).parent.mkdir(parents=True, exist_ok=True)
-    cache.partial(BLOB.digest).write_bytes(b"x" * 1000)
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize(
+    ("left", "ranges"),
+    [
+        pytest.param(CONTENT[:1000], ["bytes=1000-"], id="of an interrupted fetch"),
+        pytest.param(b"x" * 1000, ["bytes=1000-", ""], id="wrong, so discarded"),
+        pytest.param(CONTENT + b"x", [""], id="longer than the blob"),
+        pytest.param(CONTENT, [], id="whole, so only verified"),
+    ],
+)
+def test_resumes_from_leftovers_unless_it_is_cached(cache: Cache, left: bytes, ranges: list[str], cached: bool) -> None:
+    cache.partial(BLOB.digest).write_bytes(left)
+    if cached:
+        cache.store(BLOB.digest, CONTENT)
     with serving() as (server, ask):
         with downloads(cache, ask, BLOB) as made:
             made.wait(BLOB)
-        assert server.ranges == ["bytes=1000-", ""]
+            with made.open(BLOB) as stream:
+                assert stream.read() == CONTENT
+        assert server.ranges == ([] if cached else ranges)
     assert cache.path(BLOB.digest).read_bytes() == CONTENT
 
 

@@ -12,25 +12,20 @@ from tests.unit.images.blobs.blobs import CONTENT, blob_of, serving
 from tests.unit.images.file_server import Answer
 
 
-def test_reads_a_blob_and_counts_it_while_nothing_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("cut_at", [None, pytest.param(len(CONTENT) // 2, marks=pytest.mark.slow)])
+def test_reads_a_blob_and_counts_it_while_nothing_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut_at: int | None
+) -> None:
     monkeypatch.chdir(tmp_path)
     counted: list[int] = []
-    with serving() as (_, ask):
-        with open_stream(blob_of(CONTENT), ask=ask, what="x", tell=pytest.fail, count=counted.append) as stream:
+    with serving() as (server, ask):
+        server.answers = [Answer(cut_at=cut_at)]
+        with open_stream(blob_of(CONTENT), ask=ask, what="x", tell=lambda _: None, count=counted.append) as stream:
             assert stream.read() == CONTENT
+        assert len(server.ranges) == (2 if cut_at else 1)
         assert counted == sorted(counted)
         assert counted[-1] == len(CONTENT)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_resumes_after_a_broken_connection() -> None:
-    with serving() as (server, ask):
-        server.answers = [Answer(cut_at=len(CONTENT) // 2)]
-        with open_stream(blob_of(CONTENT), ask=ask, what="x", tell=lambda _: None, count=lambda _: None) as stream:
-            assert stream.read() == CONTENT
-        assert server.ranges[0] == ""
-        assert server.ranges[1] > "bytes=0-"
 
 
 def test_a_wrong_digest_fails_before_the_last_bytes_are_returned() -> None:

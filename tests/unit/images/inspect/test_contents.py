@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hpcmod.core.errors import BadInputError, VerificationError
 from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts
 from hpcmod.images.inspect import contents
-from hpcmod.images.inspect.contents import assignments, read_facts
+from hpcmod.images.inspect.contents import assignments, read_commands, read_facts
 from tests import corpus
 from tests.corpus import CONDA_TREE, Link, Node, Program, make_image
 
@@ -322,3 +322,12 @@ def test_more_packages_or_commands_than_any_image_has_are_refused(
     more = {f"/opt/venv/{place.format(number)}": "x" for number in range(11)}
     with pytest.raises(BadInputError, match="at most 10 are read"):
         facts_of(tmp_path, {**tree, **more})
+
+
+def test_commands_are_listed_with_directories_that_binds_will_fill_and_requested_paths(tmp_path: Path) -> None:
+    tree: dict[str, Node] = {
+        **{name: Program() for name in ("/opt/tool/bin/solve", "/usr/bin/env", "/home/data")},
+        f"{ENV}/10-docker2singularity.sh": 'export PATH="/opt/tool/bin:/host/bin:$PATH"\n',
+    }
+    found = read_commands(make_image(tmp_path / "x.sif", tree), ["/home/data", "/home/none"])
+    assert (found.names, found.absent, found.files) == ({"solve", "env"}, ("/host/bin",), {"/home/data"})

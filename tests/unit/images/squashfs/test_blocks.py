@@ -60,12 +60,10 @@ def test_an_impossible_block_size_is_damage(open_blocks: Open, size: int, log: i
 
 
 def test_takes_bytes_across_metadata_blocks(open_blocks: Open) -> None:
-    cursor = Cursor(open_blocks(metadata(b"abc") + metadata(b"d") + metadata(b"efg")), HEAD, 1)
+    blocks = open_blocks(metadata(b"abc") + metadata(b"d") + metadata(b"efg"))
+    cursor = Cursor(blocks, HEAD, 1)
     assert [cursor.take(1), cursor.take(4), cursor.take(0), cursor.take(1)] == [b"b", b"cdef", b"", b"g"]
-
-
-def test_an_offset_past_its_metadata_block_continues_in_the_next(open_blocks: Open) -> None:
-    assert Cursor(open_blocks(metadata(b"abc") + metadata(b"def")), HEAD, 4).take(2) == b"ef"
+    assert Cursor(blocks, HEAD, 4).take(2) == b"ef", "an offset past its block continues in the next"
 
 
 @pytest.mark.parametrize(

@@ -131,21 +131,19 @@ def test_redirects_are_followed_but_credentials_stay(fetch: Any, server: Server)
     assert [("authorization" in asked, "private-token" in asked) for asked in other.asked] == [(False, False)]
 
 
-def test_circles_of_redirects_end(fetch: Any, server: Server) -> None:
-    server.answers = [Answer(302, {"Location": server.url}) for _ in range(20)]
-    with pytest.raises(RemoteError, match="more than 10 redirects"):
-        fetch()
-
-
-def test_a_redirect_to_plain_http_elsewhere_is_refused(fetch: Any, server: Server) -> None:
-    server.answers = [Answer(302, {"Location": "http://192.0.2.1/x.sif"})]
-    with pytest.raises(BadInputError, match="plain http"):
-        fetch()
-
-
-def test_a_file_that_the_server_compresses_is_refused(fetch: Any, server: Server) -> None:
-    server.answers = [Answer(headers={"Content-Encoding": "gzip"})]
-    with pytest.raises(RemoteError, match="compressed"):
+@pytest.mark.parametrize(
+    ("answer", "error", "words"),
+    [
+        (Answer(302, {"Location": "/image.sif"}), RemoteError, "more than 10 redirects"),
+        (Answer(302, {"Location": "http://192.0.2.1/x.sif"}), BadInputError, "plain http"),
+        (Answer(headers={"Content-Encoding": "gzip"}), RemoteError, "compressed"),
+    ],
+)
+def test_circles_plain_http_elsewhere_and_compressed_files_are_refused(
+    fetch: Any, server: Server, answer: Answer, error: type[HpcmodError], words: str
+) -> None:
+    server.answers = [answer] * 20
+    with pytest.raises(error, match=words):
         fetch()
 
 

@@ -38,19 +38,11 @@ def docker(home: Path, content: Any) -> Path:
     return write(home / ".docker" / "config.json", content)
 
 
-def test_no_login_without_a_file_or_variable(home: Path) -> None:
-    assert find(home) is None
-
-
 @pytest.mark.parametrize("prefix", ["APPTAINER", "SINGULARITY"])
 def test_the_runtimes_variables_apply_to_any_registry(home: Path, prefix: str) -> None:
     docker(home, {"auths": {HOST: auth()}})
     found = find(home, **{f"{prefix}_DOCKER_USERNAME": "you", f"{prefix}_DOCKER_PASSWORD": "theirs"})
     assert found == Credentials(f"{prefix}_DOCKER_USERNAME", "you", "theirs")
-
-
-def test_a_user_without_a_password_is_not_a_login(home: Path) -> None:
-    assert find(home, APPTAINER_DOCKER_USERNAME="you") is None
 
 
 @pytest.mark.parametrize(
@@ -85,21 +77,26 @@ def test_the_longest_path_wins_whatever_its_file(home: Path) -> None:
     assert users == ["long", "middle", "first", "middle"]
 
 
-def test_another_hosts_login_is_not_taken(home: Path) -> None:
+def test_without_a_file_or_password_or_with_another_hosts_there_is_no_login(home: Path) -> None:
+    assert find(home) is None
+    assert find(home, APPTAINER_DOCKER_USERNAME="you") is None
     docker(home, {"auths": {"registry.example.org": auth(), f"{HOST}.evil": auth(), "other": auth()}})
     assert find(home) is None
 
 
-@pytest.mark.parametrize("key", ["https://{}", "https://{}/v2/", "http://{}/v1/", "{}/"])
-def test_keys_are_read_in_all_forms_that_tools_write(home: Path, key: str) -> None:
-    docker(home, {"auths": {key.format(HOST): auth()}})
-    assert find(home) is not None
+HUB = ("https://index.docker.io/v1/", "docker.io", "registry-1.docker.io", "index.docker.io")
 
 
-@pytest.mark.parametrize("key", ["https://index.docker.io/v1/", "docker.io", "registry-1.docker.io", "index.docker.io"])
-def test_docker_hub_has_many_names(home: Path, key: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "host"),
+    [
+        *((key.format(HOST), HOST) for key in ("https://{}", "https://{}/v2/", "http://{}/v1/", "{}/")),
+        *((key, "docker.io") for key in HUB),
+    ],
+)
+def test_keys_are_read_in_all_forms_that_tools_write(home: Path, key: str, host: str) -> None:
     docker(home, {"auths": {key: auth()}})
-    assert find(home, "docker.io", "library/debian") is not None
+    assert find(home, host) is not None
 
 
 @pytest.mark.parametrize(

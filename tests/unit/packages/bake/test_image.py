@@ -3,6 +3,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -65,17 +67,15 @@ def make(image: Path, packages: Path, out: Path, **more: object) -> Path:
 
 
 def read(sif: Path, path: str) -> bytes:
-    partition = squashfs_partition(read_sif(sif))
-    with sif.open("rb") as file:
-        return Squashfs(file, partition.offset, partition.size).read_bytes(path, 1 << 20)
+    with opened(sif) as squashfs:
+        return squashfs.read_bytes(path, 1 << 20)
 
 
-def mode_of(sif: Path, path: str) -> int:
+@contextmanager
+def opened(sif: Path) -> Iterator[Squashfs]:
     partition = squashfs_partition(read_sif(sif))
     with sif.open("rb") as file:
-        found = Squashfs(file, partition.offset, partition.size).find(path)
-        assert found is not None
-        return found.mode
+        yield Squashfs(file, partition.offset, partition.size)
 
 
 def test_an_empty_virtual_environment_is_refused(image: Path, tmp_path: Path) -> None:
@@ -111,7 +111,9 @@ def test_a_baked_image_has_its_own_files_and_the_packages(image: Path, packages:
     assert {Package("einops", "0.8.0"), Package("torch", "3.0"), Package("PyYAML", "6.0.2")} <= set(facts.packages)
     assert "einops-show" in facts.commands
     assert read(made, "/opt/hpcmod-packages/1/lib/python3.12/site-packages/einops/__init__.py") == b"x = 1\n"
-    assert mode_of(made, "/user-software/venv/mine/lib/python3.12/site-packages/einops/__init__.py") == 0o644
+    with opened(made) as squashfs:
+        node = squashfs.find("/user-software/venv/mine/lib/python3.12/site-packages/einops/__init__.py")
+        assert node is not None and node.mode == 0o644
     assert read(made, "/user-software/data/again") == (packages / "data/large").read_bytes()
     assert (
         read(made, f"{PREFIX}/bin/einops-show")
@@ -189,23 +191,19 @@ def test_an_existing_file_is_replaced_only_by_force(image: Path, packages: Path,
         make(image, packages, tmp_path, force=True)
 
 
-def test_an_image_that_was_changed_is_refused_and_nothing_is_left(image: Path, packages: Path, tmp_path: Path) -> None:
-    sha256 = file_sha256(image)
-    corpus.flip_byte(image, at=100)
-    before = sorted(tmp_path.iterdir())
-    with pytest.raises(VerificationError, match="sha256"):
-        make(image, packages, tmp_path / "mine.sif", sha256=sha256)
-    assert sorted(tmp_path.iterdir()) == before
-
-
-def test_a_full_disk_is_reported_and_nothing_is_left(
+def test_of_a_changed_image_or_on_a_full_disk_nothing_is_left(
     image: Path, packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: object) -> str:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(writing, "sync_and_hash", full)
+    sha256 = file_sha256(image)
+    corpus.flip_byte(image, at=100)
     before = sorted(tmp_path.iterdir())
+    with pytest.raises(VerificationError, match="sha256"):
+        make(image, packages, tmp_path / "mine.sif", sha256=sha256)
+    corpus.flip_byte(image, at=100)
+    monkeypatch.setattr(writing, "sync_and_hash", full)
     with pytest.raises(NoSpaceError):
         make(image, packages, tmp_path / "mine.sif")
     assert sorted(tmp_path.iterdir()) == before

@@ -32,6 +32,13 @@ def prefix(tmp_path: Path) -> Prefix:
     return Prefix(directory, INSIDE, "3.12")
 
 
+@pytest.fixture
+def own(tmp_path: Path) -> Prefix:
+    """An empty environment of its own."""
+    (tmp_path / "layer/new").mkdir(parents=True)
+    return Prefix(tmp_path / "layer/new", "/opt/x", "3.12", is_venv=False)
+
+
 def link(tmp_path: Path, prefix: Prefix, *paths: Path, name: str = "") -> tuple[CondaPackage, ...]:
     """Link packages into a prefix."""
     archives = []
@@ -142,27 +149,20 @@ def test_a_hostile_package_writes_nothing_outside(
 
 
 @FORMATS
-@pytest.mark.parametrize("kept", ["a link", "a file"])
-def test_a_package_moves_nothing_from_outside(tmp_path: Path, prefix: Prefix, kind: str, kept: str) -> None:
+@pytest.mark.parametrize("kept", ["a link", "a file", "nothing"])
+def test_a_link_to_a_place_outside_moves_nothing_and_nothing_is_written_through_it(
+    tmp_path: Path, prefix: Prefix, kind: str, kept: str
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    mine = outside / "mine"
-    mine.symlink_to("dotfiles") if kept == "a link" else mine.touch()
-    files = {"a": CondaFile(link=str(outside))}
-    path = make_conda(tmp_path / "channel", "evil", "1", files, listed=["a/mine"], kind=kind)
-    with pytest.raises(VerificationError, match="leads out of the package"):
-        link(tmp_path, prefix, path)
-    assert mine.is_symlink() or mine.is_file()
-
-
-def test_one_package_cannot_write_through_the_link_of_another(tmp_path: Path, prefix: Prefix) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    first = make_conda(tmp_path, "first", "1", {"share/x": CondaFile(link=str(outside))})
-    second = make_conda(tmp_path, "second", "1", {"share/x/pwned": "x"})
+    if kept != "nothing":
+        (outside / "mine").symlink_to("dotfiles") if kept == "a link" else (outside / "mine").touch()
+    before, listed = list(outside.iterdir()), ["a/mine"] if kept != "nothing" else None
+    first = make_conda(tmp_path, "first", "1", {"a": CondaFile(link=str(outside))}, listed=listed, kind=kind)
+    second = make_conda(tmp_path, "second", "1", {"a/pwned": "x"}, kind=kind)
     with pytest.raises(VerificationError, match="leads out of the package"):
         link(tmp_path, prefix, first, second)
-    assert list(outside.iterdir()) == []
+    assert list(outside.iterdir()) == before
 
 
 @FORMATS
@@ -213,9 +213,7 @@ def test_libraries_of_the_image_are_linked_unless_the_prefix_has_them(tmp_path: 
     assert (prefix.directory / "lib/libown.so.1").read_text() == "own"
 
 
-def test_a_command_is_not_written_through_a_link_that_leads_out(tmp_path: Path) -> None:
-    (tmp_path / "layer/new").mkdir(parents=True)
-    own = Prefix(tmp_path / "layer/new", "/opt/x", "3.12", is_venv=False)
+def test_a_command_is_not_written_through_a_link_that_leads_out(tmp_path: Path, own: Prefix) -> None:
     files = {"bin": CondaFile(link=str(tmp_path)), "site-packages/x.py": ""}
     bad = make_conda(tmp_path, "bad", "1.0", files, python=True, entry_points=["evil = x:main"])
     with pytest.raises(VerificationError, match="leads out"):
@@ -223,9 +221,9 @@ def test_a_command_is_not_written_through_a_link_that_leads_out(tmp_path: Path) 
     assert not (tmp_path / "evil").exists()
 
 
-def test_an_environment_of_its_own_may_have_a_python_but_no_record_of_another_package(tmp_path: Path) -> None:
-    (tmp_path / "layer/new").mkdir(parents=True)
-    own = Prefix(tmp_path / "layer/new", "/opt/x", "3.12", is_venv=False)
+def test_an_environment_of_its_own_may_have_a_python_but_no_record_of_another_package(
+    tmp_path: Path, own: Prefix
+) -> None:
     files = {"bin/python3.12": "x", "lib64": CondaFile(link="lib")}
     link(tmp_path, own, make_conda(tmp_path, "python", "3.12.1", files))
     assert (own.directory / "bin/python3.12").read_text() == "x"

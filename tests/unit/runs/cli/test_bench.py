@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from tests.calls import hpcmod
 from tests.installations import install
 from tests.programs import make_program
+from tests.walkthroughs import blocks, text_of
 
 CORPUS = Path(__file__).resolve().parents[2] / "runs" / "values" / "bandwidth" / "corpus"
 HPE = CORPUS / "hpe-ai-environments.txt"
@@ -181,3 +185,27 @@ def test_ranks_that_measure_nothing_or_only_themselves_are_a_failure(top: Path) 
     make_program(top / "slurm/srun", script)
     done = hpcmod("bench", "PyTorch")
     assert (done.exit_code, "each of 4 ranks measured only itself" in done.stdout) == (1, True)
+
+
+COMMANDS = [shlex.split(line)[1:] for block in blocks("bench", "console") for line in block.splitlines()]
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_run(top: Path) -> None:
+    srun(top)
+    shutil.copy(HPE, "slurm-4711.out")
+    assert len(COMMANDS) == 3
+    for words in COMMANDS:
+        done = hpcmod(*words)
+        assert done.exit_code == 0, done.output
+        assert done.stdout
+
+
+def test_the_table_of_the_page_is_of_hpes_log(top: Path) -> None:
+    printed = hpcmod("bench", "--read", HPE, "--site", "cray-ex-gh200").stdout
+    rows = [row for block in blocks("bench", "text") for row in block.splitlines() if row.startswith("all_reduce")]
+    # the log is of a single run, and does not say how many ranks each node has
+    figures = [row.replace("+-1%", "-").replace("2x4", "2").split() for row in rows]
+    assert all(row in [line.split() for line in printed.splitlines()] for row in figures) and len(rows) == 2
+    shown, said = (re.findall(r"^ok +(all_reduce.*)$", text, re.MULTILINE) for text in (text_of("bench"), printed))
+    assert shown == said
