@@ -53,9 +53,9 @@ def read_batch_script(text: str) -> BatchScript:
     directives = [_read_directive(line, number) for number, line in read]
     is_shell = _SHELL.match(text) is not None
     error = find_syntax_error(text) if is_shell and "\r\n" not in text else None
-    end = re.search(r"^(?:exit\b|exec [^>]).*\n", text, re.MULTILINE) if error else None
-    before = text[: end.end()] if end else ""
-    if error and 0 < before.count("\n") < error[0] and not find_syntax_error(before):
+    ends = [match.end() for match in re.finditer(r"^\s*(?:exit\b|exec [^>]).*\n", text, re.MULTILINE)] if error else []
+    before = next((text[:end] for end in reversed(ends) if error and text.count("\n", 0, end) < error[0]), "")
+    if before and not find_syntax_error(before):
         text, error = before, None  # bash never reads what follows, as in a script that is one of Julia, too
     commands = read_shell_commands(text) if is_shell else ()
     words = (word for command in commands for word in command.words if re.search(r"[\"']|<<", word.text))
