@@ -68,7 +68,7 @@ from hpcmod.core.errors import ELSEWHERE, HpcmodError, NoSpaceError, explain_os_
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree, write_file
 from hpcmod.core.lock import hold, lock_name
-from hpcmod.core.log import read_settings, start_log
+from hpcmod.core.log import QUIET, read_settings, start_log
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.registry import offered
 from hpcmod.core.text.quote import terminal
@@ -90,7 +90,7 @@ from hpcmod.machine import load_site
 from hpcmod.machine.values.bind import Bind
 from hpcmod.modules import runtime, store
 from hpcmod.modules.commands import check_wrapped_commands
-from hpcmod.modules.eb import report_exit_code
+from hpcmod.modules.eb import REPORT, report_exit_code
 from hpcmod.modules.own_site import site_of
 from hpcmod.modules.shared_prefix import read_shared_prefix
 from hpcmod.modules.text.modulefile import SUFFIXES, render_body, render_description
@@ -255,8 +255,10 @@ class ContainerModule(EasyBlock):
             return super().run_all_steps(*args, **kwargs)
 
     def tell(self, line):
-        """Print a message for the user."""
-        print_msg(terminal(line), log=self.log, silent=self.silent)
+        """Print a message for the user; on stderr for hpcmod, which may not show the steps of eb on stdout."""
+        called, quiet = REPORT in os.environ, self.silent or QUIET in os.environ
+        line = f"hpcmod: {line}" if called else line
+        print_msg(terminal(line), log=self.log, silent=quiet, stderr=called, prefix=not called)
 
     def clear_lock(self):
         """Remove EasyBuild's own lock, left by the same dead process."""

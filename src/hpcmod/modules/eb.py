@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,8 +21,9 @@ _NEUTRAL = Path("/")
 
 _FILES = ("HPCMOD_CACHE", "HPCMOD_LOCK", "HPCMOD_LOG_FILE")
 
+_EB_LOG = re.compile(r"(?:log file\(s\)|in case of crash) (/.+)")
 
-_REPORT = "HPCMOD_EXIT_CODE_FILE"
+REPORT = "HPCMOD_EXIT_CODE_FILE"
 """Environment variable with the file in which the easyblock stores the exit code of its error."""
 
 _SIGNALLED = 128  # shell exit statuses above this mean: ended by a signal
@@ -29,18 +31,26 @@ _SIGNALLED = 128  # shell exit statuses above this mean: ended by a signal
 _EB_MISSING_EASYCONFIG = 4  # EasyBuildExit.MISSING_EASYCONFIG
 
 
-def call_eb(arguments: Sequence[str], environ: Mapping[str, str], *, to_stderr: bool = False) -> int:
-    """Run `eb` on this terminal and return an exit code of hpcmod; paths in the arguments must be absolute.
+def call_eb(
+    arguments: Sequence[str], environ: Mapping[str, str], *, tell: Callable[[str], None], shown: bool = False
+) -> int:
+    """Run `eb` and return an exit code of hpcmod; paths in the arguments must be absolute.
 
-    `to_stderr`: Whether to send all its output to stderr.
+    `shown`: Whether its steps are on this terminal. If not, they are with -v, on stderr; else only its messages, and
+        the path of its log if it fails.
 
     Raises LackingError if `eb` is missing.
     """
     with tempfile.TemporaryDirectory(prefix="hpcmod-") as directory:
         report = Path(directory, "exit-code")
-        ours = {**isolated(environ), _REPORT: str(report)}
-        status = call([find_eb(environ), *arguments], env=ours, cwd=_NEUTRAL, tied=True, to_stderr=to_stderr)
-        return _translate(status, report)
+        command, ours = [find_eb(environ), *arguments], {**isolated(environ), REPORT: str(report)}
+        if shown or current_settings().level:
+            return _translate(call(command, env=ours, cwd=_NEUTRAL, tied=True, to_stderr=not shown), report)
+        done = run(command, env=ours, cwd=_NEUTRAL, tied=True, shows_errors=True)
+        logs = _EB_LOG.findall(done.stdout)
+        if done.status and logs:
+            tell(f"the log of eb: {logs[-1]}")
+        return _translate(done.status, report)
 
 
 def _translate(status: int, report: Path) -> int:
@@ -59,9 +69,9 @@ def _translate(status: int, report: Path) -> int:
 
 def report_exit_code(code: int, environ: Mapping[str, str]) -> None:
     """Store an error's exit code for the hpcmod that started `eb`; do nothing if `eb` was started otherwise."""
-    if environ.get(_REPORT):
+    if environ.get(REPORT):
         with suppress(OSError):
-            Path(environ[_REPORT]).write_text(str(code))
+            Path(environ[REPORT]).write_text(str(code))
 
 
 def run_eb(arguments: Sequence[str], environ: Mapping[str, str]) -> Completed:

@@ -71,7 +71,9 @@ def make_removal(installed: Installed, *, with_packages: bool) -> Removal:
         if not _is_owned(path):
             raise BadInputError(f"{path} belongs to another user", "Ask its owner to remove it.")
     removed, kept = _divide(installed, with_packages=with_packages)
-    return Removal((modulefile, *_links_to(modulefile, installed.name)), root, removed, kept)
+    named = modulefile.parents[2].glob(f"*/{escape(installed.name)}/{escape(modulefile.name)}")
+    links = sorted(path for path in named if path.is_symlink() and path.resolve() == modulefile)
+    return Removal((modulefile, *links), root, removed, kept)
 
 
 def _divide(installed: Installed, *, with_packages: bool) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
@@ -104,12 +106,6 @@ def _paths_of(installed: Installed) -> set[Path]:
     image = Path(installed.image.path)
     names = (*(name for name, _ in installed.record.files), f"{DEFINITIONS}/{image.stem}.def", RECORD, "easybuild")
     return {installed.root / name for name in names} | {image, sidecar(image)}
-
-
-def _links_to(modulefile: Path, name: str) -> Iterator[Path]:
-    for path in sorted(modulefile.parents[2].glob(f"*/{escape(name)}/{escape(modulefile.name)}")):
-        if path.is_symlink() and path.resolve() == modulefile:
-            yield path
 
 
 def remove(installed: Installed, removal: Removal, *, tell: Callable[[str], None]) -> None:
@@ -186,12 +182,8 @@ def find_unfinished(trees: Iterable[Path], module: str) -> Installed | None:
     """Find an installation with an interrupted removal by its full name; None if there is none."""
     if not all(map(is_file_name, module.split("/"))):
         return None
-    for tree in trees:
-        for end in (".lua", ""):
-            installed = read_installed(_unfinished_name(tree / f"{module}{end}"), module)
-            if installed:
-                return installed
-    return None
+    unfinished = (_unfinished_name(tree / f"{module}{end}") for tree in trees for end in (".lua", ""))
+    return next(filter(None, (read_installed(path, module) for path in unfinished)), None)
 
 
 def _unfinished_name(modulefile: Path) -> Path:

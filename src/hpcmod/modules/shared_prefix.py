@@ -154,8 +154,8 @@ class OwnInstallation(PrivateInstallation):
         if status.st_uid != os.geteuid() or not names_in(directory):
             return  # in another user's directory, the system decides what this user may change
         if path == self.at:
-            ours = {entry.name for entry in self.root.iterdir()}
-            others = [name for name in names_in(directory) if name not in ours and not _is_expected(name)]
+            ours = {RECORD, *(entry.name for entry in self.root.iterdir())}
+            others = [name for name in {*names_in(directory)} - ours if not name.startswith((".", DIRECTORY))]
             is_ours = read_record(path) != NO_RECORD or not others
         else:
             closed = not status.st_mode & _OTHERS_WRITE
@@ -188,10 +188,6 @@ class OwnInstallation(PrivateInstallation):
             return known
         text = self.final_text(module.read_text(encoding="utf-8"))
         return InstalledModule(str(self.shared.final(module)), hashlib.sha256(text.encode()).hexdigest())
-
-
-def _is_expected(name: str) -> bool:
-    return name == RECORD or name.startswith((".", DIRECTORY))
 
 
 @contextmanager
@@ -228,12 +224,12 @@ def install_with_eb(
     shared: SharedPrefix | None,
     *,
     tell: Callable[[str], None],
-    to_stderr: bool = False,
+    shown: bool = False,
 ) -> int:
     """Run `eb`, as `call_eb`, and put what it installed in place if others may write there."""
     if shared is None:
-        return call_eb(arguments, environ, to_stderr=to_stderr)
-    status = call_eb(shared.arguments(arguments, environ), shared.environ(environ), to_stderr=to_stderr)
+        return call_eb(arguments, environ, tell=tell, shown=shown)
+    status = call_eb(shared.arguments(arguments, environ), shared.environ(environ), tell=tell, shown=shown)
     if not status:
         shared.place(tell)
     return status

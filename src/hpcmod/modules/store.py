@@ -216,7 +216,8 @@ def install_files(plan: InstallPlan, templates: Mapping[str, str]) -> dict[str, 
         written[name] = hashlib.sha256(content).hexdigest()
     if plan.user_layer:
         user_layer.make(plan.user_layer)
-    _remove_disowned(root, set(written))
+    for name in read_record(root).scripts - set(written):  # of an earlier installation; the user's files stay
+        Tree(root).remove(name)
     return written
 
 
@@ -283,12 +284,6 @@ def _name_commands(plan: InstallPlan) -> Iterator[str]:
             "make-squashfs",
             "unmake-squashfs",
         )
-
-
-def _remove_disowned(root: Path, owned: set[str]) -> None:
-    """Remove files that an earlier installation wrote and this one does not; keep the user's files."""
-    for name in read_record(root).scripts - owned:
-        Tree(root).remove(name)
 
 
 def write_record(

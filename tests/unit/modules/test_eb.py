@@ -65,7 +65,24 @@ def test_eb_runs_in_a_directory_where_no_one_plants_anything(tmp_path: Path, mon
 def test_exit_codes_are_those_of_hpcmod(tmp_path: Path, script: str, code: int) -> None:
     program = tmp_path / "eb"
     make_program(program, f"#!/bin/sh\n{script}\n")
-    assert call_eb([], {"PATH": f"{tmp_path}:/usr/bin:/bin"}) == code
+    for shown in (True, False):
+        assert call_eb([], {"PATH": f"{tmp_path}:/usr/bin:/bin"}, tell=print, shown=shown) == code
+
+
+def test_steps_of_eb_are_shown_on_request_and_its_log_if_it_fails(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said = "echo 'in case of crash /t/a'; echo step; echo w >&2; echo 'found in the log file(s) /t/b'"
+    make_program(tmp_path / "eb", f"#!/bin/sh\n{said}\n[ $1 = good ]\n")
+    environ, told = {"PATH": f"{tmp_path}:/usr/bin:/bin"}, []
+    for words, shown, out in ((["good"], False, False), (["bad"], True, True), (["bad"], False, False)):
+        call_eb(words, environ, tell=told.append, shown=shown)
+        printed = capfd.readouterr()
+        assert ("step" in printed.out, printed.err) == (out, "w\n")
+    assert told == ["the log of eb: /t/b"]
+    with logging_to(LogSettings("info")):
+        call_eb(["bad"], environ, tell=told.append)
+    assert ("step" in capfd.readouterr().err, told[1:]) == (True, [])
 
 
 def test_an_exit_code_is_reported_only_where_it_is_asked_for(tmp_path: Path) -> None:

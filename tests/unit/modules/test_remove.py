@@ -10,26 +10,13 @@ from hpcmod.modules.remove import make_removal, prune_prefix, remove, software_d
 from tests.installations import install
 
 
-@pytest.fixture
-def prefix(tmp_path: Path) -> Path:
-    """A prefix with an installation."""
-    prefix = tmp_path / "easybuild"
-    for name in ("software/PyTorch/2", "modules/all", "build", "ebfiles_repo/PyTorch", "software/.locks"):
-        (prefix / name).mkdir(parents=True)
-    return prefix
-
-
-def test_a_prefix_in_use_keeps_its_directories(prefix: Path) -> None:
-    prune_prefix(prefix / "software")
-    assert (prefix / "build").is_dir()
-
-
-def test_files_and_a_prefix_of_another_name_stay(tmp_path: Path) -> None:
-    for name in ("modules/all", "software/.locks"):
-        (tmp_path / "mine" / name).mkdir(parents=True)
-    (tmp_path / "mine/build").mkdir()
+def test_a_prefix_in_use_and_files_of_others_stay(tmp_path: Path) -> None:
+    for name in ("used/software/PyTorch/2", "used/build", "mine/modules/all", "mine/software/.locks", "mine/build"):
+        (tmp_path / name).mkdir(parents=True)
     (tmp_path / "mine/build/log").touch()
-    prune_prefix(tmp_path / "mine/software")
+    for name in ("used", "mine"):
+        prune_prefix(tmp_path / name / "software")
+    assert (tmp_path / "used/build").is_dir()
     assert sorted(path.name for path in (tmp_path / "mine").rglob("*")) == ["build", "log"]
 
 

@@ -135,7 +135,8 @@ def install(flags: InstallFlags) -> None:
             recipes.append(planned or fetch_with_easyconfig(here, request))
         status = _run_eb(here, flags, files, recipes, (prefix, shared))
     made = [] if status or flags.dry_run else recipes
-    copies = {recipe.module: _find_made(look_around(flags.site), recipe, prefix) for recipe in made}
+    trees = [*([prefix / MODULES] if prefix else []), *own_trees(look_around(flags.site).trees)] if made else []
+    copies = {recipe.module: _find(trees, recipe.module) for recipe in made}  # None: eb is configured otherwise
     for module, own in copies.items():
         if own and _is_default(here, module):
             mark_default(own, shared)
@@ -166,13 +167,14 @@ def _run_eb(
     again = flags.rebuild or flags.dry_run
     wanted = [recipe for recipe in recipes if again or not _is_installed(here, recipe, asked=flags.prefix)]
     options = [*_place(prefix, shared), *["--extended-dry-run"] * flags.dry_run]
-    run = partial(install_with_eb, environ=environ, shared=shared, tell=tell, to_stderr=flags.as_json)
-    status = run([*files, *options, *["--rebuild"] * flags.rebuild]) if files else 0
+    run = partial(install_with_eb, environ=environ, shared=shared, tell=tell)
+    status = run([*files, *options, *["--rebuild"] * flags.rebuild], shown=not flags.as_json) if files else 0
     if status or not wanted:
         return status
     # the site's module is on MODULEPATH, and without --rebuild `eb` would take it for the copy to install
     rebuild = ["--rebuild", "--module-naming-scheme=EasyBuildMNS"]
-    return run([*(str(recipe.easyconfig) for recipe in wanted), *options, *rebuild])
+    shown = flags.dry_run and not flags.as_json
+    return run([*(str(recipe.easyconfig) for recipe in wanted), *options, *rebuild], shown=shown)
 
 
 def _place(prefix: Path | None, shared: SharedPrefix | None) -> list[str]:
@@ -202,14 +204,9 @@ def _find(trees: Iterable[Path], module: str) -> Installed | None:
     return next((copy for copy in (find_in_tree(tree, module) for tree in trees) if copy), None)
 
 
-def _find_made(here: Here, recipe: EasyconfigFile, prefix: Path | None) -> Installed | None:
-    """Return the copy that was just installed; None if EasyBuild's configuration puts modules elsewhere."""
-    return _find([*([prefix / MODULES] if prefix else []), *own_trees(here.trees)], recipe.module)
-
-
 def _show_how_to_load(module: str, own: Installed | None) -> None:
     if own is None:
-        tell(f"{module} is installed; before you load it: module use DIRECTORY, the module directory that `eb` printed")
+        tell(f"{module} is installed; before you load it: module use DIRECTORY, as `eb --show-config` says")
         return
     tell(f"your own copy is in {own.root}; to load it:")
     print_data("; ".join(loading_lines(own, os.environ)))

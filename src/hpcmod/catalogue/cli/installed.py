@@ -220,6 +220,8 @@ def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, si
             tell(str(err))  # continue with the others
             status, fault = err.exit_code, err.message
         done.append(Update(own.module, own.root, status, fault))
+        if not (status or dry_run):
+            tell(f"updated {own.module} in {own.root}")
     worst = max((update.status for update in done), default=0)
     if as_json:
         print_json(UpdateList(worst, dry_run, tuple(done)))
@@ -232,10 +234,10 @@ def _update(here: Here, own: Installed, site: str | None, *, dry_run: bool, as_j
         command = " ".join(map(sh_word, argv))
         tell(command) if as_json else print_data(command)
         return 0
-    return reinstall(here, own, site, as_json=as_json)
+    return reinstall(here, own, site)
 
 
-def reinstall(here: Here, own: Installed, site: str | None, *, as_json: bool, keep_image: bool = True) -> int:
+def reinstall(here: Here, own: Installed, site: str | None, *, keep_image: bool = True) -> int:
     """Install again into the same directories, and return the exit status of `eb`.
 
     `keep_image`: Whether to use the installed image if its size and modification time are those of the record; if
@@ -250,7 +252,7 @@ def reinstall(here: Here, own: Installed, site: str | None, *, as_json: bool, ke
     else:
         environ = eb_environ(profile, [recipe.images] if recipe.images != own.root else [])
     with _sharing(own) as shared:
-        return install_with_eb(reinstall_command(here, own)[1:], environ, shared, tell=tell, to_stderr=as_json)
+        return install_with_eb(reinstall_command(here, own)[1:], environ, shared, tell=tell)
 
 
 def _sharing(own: Installed) -> AbstractContextManager[SharedPrefix | None]:

@@ -64,7 +64,7 @@ def repair_verb(container: str, dry_run: bool, site: str | None, as_json: bool) 
         clear_leftovers(own.modulefile.parent)
     if damage and not dry_run:
         keep = not any(finding.subject == IMAGE for finding in damage)
-        status = reinstall(here, own, site, as_json=as_json, keep_image=keep)
+        status = reinstall(here, own, site, keep_image=keep)
         left = _find_failures(_read_again(own))
         status = status or (exit_code_of(left) if left else 0)
     if as_json:

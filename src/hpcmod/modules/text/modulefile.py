@@ -215,6 +215,7 @@ def _wrap(text: str) -> str:
 def _usage(plan: InstallPlan) -> str:
     """Render the commands, each with its meaning on a separate line: the commands are too long for columns."""
     variable, has_bash = plan.spec.variable, plan.has_bash
+    has_python = bool(plan.packages) or any(name.startswith("python") for name in plan.commands)
     python = {
         "singularity exec $SIF conda-python-simple ARGS": "one process with the image's Python",
         "srun ... singularity exec $SIF conda-python-distributed ARGS": "one rank of a distributed job",
@@ -224,14 +225,10 @@ def _usage(plan: InstallPlan) -> str:
         "HPCMOD_PACKAGES=none": "without them; SET or SET@STATE: with others",
     }
     usage = {
-        **(python if has_bash and _has_python(plan) else {}),
+        **(python if has_bash and has_python else {}),
         **({"start-shell [COMMAND ARGS]": "a shell in the container, or one command"} if has_bash else {}),
         **(own_packages if plan.own_packages else {}),
         f"$SIF, $SIF{variable}": "the image",
         f"$RUNSCRIPTS, $RUNSCRIPTS{variable}": "the run scripts; inside the container: /runscripts",
     }
     return "\n".join(f"{typed}\n    {meaning}" for typed, meaning in usage.items())
-
-
-def _has_python(plan: InstallPlan) -> bool:
-    return bool(plan.packages) or any(name.startswith("python") for name in plan.commands)

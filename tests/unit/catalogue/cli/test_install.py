@@ -24,7 +24,7 @@ class FakeCall:
         self.env: dict[str, str] = {}
         self.texts: list[str] = []  # of the easyconfigs that are there
 
-    def __call__(self, arguments: Sequence[str], environ: Mapping[str, str], *, to_stderr: bool = False) -> int:
+    def __call__(self, arguments: Sequence[str], environ: Mapping[str, str], **flags: object) -> int:
         self.texts = [Path(word).read_text() for word in arguments if word.endswith(".eb") and Path(word).is_file()]
         self.argv, self.env = ["eb", *arguments], dict(environ)
         return self.status

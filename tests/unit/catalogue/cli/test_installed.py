@@ -105,8 +105,7 @@ def test_remove_names_the_packages_that_it_keeps(top: Path) -> None:
 
 
 def test_update_as_json_has_the_status_of_each(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(arguments: Sequence[str], environ: Mapping[str, str], *, to_stderr: bool) -> int:
-        assert to_stderr
+    def fail(arguments: Sequence[str], environ: Mapping[str, str], **_: object) -> int:
         return 1
 
     monkeypatch.setattr("hpcmod.modules.shared_prefix.call_eb", fail)

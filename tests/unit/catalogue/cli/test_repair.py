@@ -32,7 +32,7 @@ def test_a_failed_repair_exits_with_the_status_of_eb(root: Path, monkeypatch: py
 def test_a_damaged_image_is_taken_from_its_source(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     called = []
 
-    def call(arguments: Sequence[str], environ: Mapping[str, str], *, to_stderr: bool) -> int:
+    def call(arguments: Sequence[str], environ: Mapping[str, str], **_: object) -> int:
         called.append(environ)
         return 0
 
