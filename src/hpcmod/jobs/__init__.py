@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hpcmod.jobs.cli.job import prepare_job as prepare_job
     from hpcmod.jobs.cli.job import write_job as write_job
     from hpcmod.jobs.cli.options import JobFlags as JobFlags
+    from hpcmod.jobs.cli.run_options import CommandOfProgram as CommandOfProgram
     from hpcmod.jobs.cli.run_options import make_container as make_container
     from hpcmod.jobs.cli.run_options import mpi_option as mpi_option
     from hpcmod.jobs.queue import NO_ANSWER as NO_ANSWER

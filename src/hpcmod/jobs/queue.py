@@ -69,7 +69,8 @@ def test_script(text: str, *, must: bool, options: Sequence[str] = ()) -> str:
             f"Slurm does not answer: {answer}", "Try again later, or from a login node; nothing was submitted."
         )
     if done.status and must:
-        raise CheckFailedError(f"Slurm would not run it: {answer}", "Change the options; nothing was submitted.")
+        asked = " ".join([*re.findall(r"^#SBATCH (.+)$", text, re.MULTILINE), *options])
+        raise CheckFailedError(f"Slurm would not run it: {answer}", f"Nothing was submitted. It asks for {asked}")
     return f"{' '.join(_TEST)}: {answer}"
 
 

@@ -66,7 +66,13 @@ def launch(flags: LaunchFlags) -> None:
     record = read_record(Path(os.environ.get("CONTAINERROOT") or os.devnull))
     site = site_of(record, here, os.environ, asked=flags.site, tell=tell)
     _check_program(flags.program)
-    allocation = _find_allocation(site)
+    check_scheduler(site)
+    allocation = read_allocation(os.environ)
+    if allocation is None:
+        raise LackingError(
+            "not inside a Slurm allocation",
+            "Get one with salloc (`hpcmod job NAME --salloc` prints the command), or use hpcmod job --submit.",
+        )
     image = os.environ.get("SIF", "")
     request = _make_request(flags, site, allocation, image, own_mpi=find_own_mpi(record))
     step = _make_step(request, site, allocation)
@@ -100,17 +106,6 @@ def _stage(flags: LaunchFlags, request: JobRequest, site: Site, image: str) -> s
     for line in request.staging.why:
         tell(line)
     return stage_image(request, site, Path(image)) if request.staging.place and not flags.dry_run else image
-
-
-def _find_allocation(site: Site) -> Allocation:
-    check_scheduler(site)
-    allocation = read_allocation(os.environ)
-    if allocation is None:
-        raise LackingError(
-            "not inside a Slurm allocation",
-            "Get one with salloc (`hpcmod job NAME --salloc` prints the command), or use hpcmod job --submit.",
-        )
-    return allocation
 
 
 def _make_request(flags: LaunchFlags, site: Site, allocation: Allocation, image: str, *, own_mpi: str) -> JobRequest:

@@ -72,18 +72,20 @@ class RunFlags:
 
 
 class CommandOfProgram(click.Command):
-    """A command that runs a program: it reports options that belong after `--`, and groups its own."""
+    """A command that runs a program or a job: it reports options that belong after `--`, and groups its own."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the options; an unknown one may belong to the program."""
+        """Parse the options; an unknown one may belong to the last argument, such as a program."""
         asked = list(args)
         try:
             left = super().parse_args(ctx, args)
         except click.NoSuchOption as fault:
-            if "--" in asked:
-                raise
-            message = f"{fault.format_message()} If it is for the program, put program arguments after `--`."
-            raise click.UsageError(message, ctx) from fault
+            if "--" not in asked:
+                rest = [each.name for each in self.params if isinstance(each, click.Argument)][-1]
+                fault.message += f" If it is for the {rest}, put it after `--`."  # type: ignore[misc]
+            if "more" in {each.name for each in self.params}:
+                fault.message += f" Others of sbatch: --sbatch={fault.option_name}=VALUE."  # type: ignore[misc]
+            raise
         program = ctx.params.get("program")
         if program and "--" not in asked and not ctx.resilient_parsing:
             ours = [word for word in asked[asked.index(program[0]) :] if word.startswith("-")]

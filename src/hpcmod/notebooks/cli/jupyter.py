@@ -25,6 +25,7 @@ from hpcmod.core.process import call
 from hpcmod.core.text.quote import sh_word
 from hpcmod.jobs import (
     NO_ANSWER,
+    CommandOfProgram,
     JobFlags,
     cancel_job,
     find_node,
@@ -79,8 +80,8 @@ class JupyterFlags:
     """Arguments and options of `hpcmod jupyter`."""
 
     container: str
-    options: tuple[str, ...]
-    """Those of `hpcmod job`."""
+    job: tuple[str, ...]
+    """Options of `hpcmod job`."""
     kind: str
     """One of KINDS."""
     here: bool
@@ -89,9 +90,9 @@ class JupyterFlags:
     as_json: bool
 
 
-@click.command("jupyter")
+@click.command("jupyter", cls=CommandOfProgram)
 @container_argument
-@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[-- JOB OPTIONS]")
+@click.argument("job", nargs=-1, type=click.UNPROCESSED, metavar="[-- JOB OPTIONS]")
 @click.option("--lab", "kind", flag_value="lab", default="lab", help="JupyterLab (default).")
 @click.option("--notebook", "kind", flag_value="notebook", help="Jupyter Notebook.")
 @click.option("--here", is_flag=True, help="Run in the current allocation or on this node, not in a new job.")
@@ -111,7 +112,7 @@ def jupyter_verb(flags: JupyterFlags) -> None:
       hpcmod jupyter PyTorch --notebook -- -t 60
       hpcmod jupyter PyTorch --here
     """
-    if flags.here and flags.options:
+    if flags.here and flags.job:
         raise click.UsageError("--here runs in the current allocation, so job options have no effect")
     installed = find_ready(look_around(flags.site), flags.container)
     module, _ = KINDS[flags.kind]
@@ -153,8 +154,8 @@ def _job_flags(session: Session, asked: JupyterFlags) -> JobFlags:
     Raises BadInputError if they request anything other than one server in one job.
     """
     ours = ["--ranks-per-node", "1", f"--sbatch=--output={session.log}", "-o", str(session.directory / "job.sh")]
-    named = [] if {"-J", "--job-name"} & set(asked.options) else ["--job-name", "jupyter"]
-    words = [asked.container, *asked.options, *named, *ours, "--bind", str(session.directory)]
+    named = [] if {"-J", "--job-name"} & set(asked.job) else ["--job-name", "jupyter"]
+    words = [asked.container, *asked.job, *named, *ours, "--bind", str(session.directory)]
     given = job.make_context("hpcmod jupyter", words, help_option_names=HELP_NAMES).params
     flags = make_flags(JobFlags, given)
     unfit = [name for name in ("rerun", "salloc", "requeue_on") if given[name]]

@@ -110,10 +110,11 @@ def test_variables_of_sbatch_count_as_given() -> None:
         pytest.param(["job", "PyTorch", *LUMI, "-p", "x\n#SBATCH -A y", "--", "t.py"], "is not allowed", id="line end"),
         pytest.param(["job", "PyTorch", *LUMI, "-N", "0", "--", "t.py"], "counted from 1", id="no nodes"),
         pytest.param(["job", *LUMI, "--", "t.py"], "t.py is in its place", id="a program for a module"),
-        pytest.param(["job", "PyTorch", *LUMI, "t.py", "--lr", "3"], "arguments after `--`", id="option of a program"),
+        pytest.param(["job", "PyTorch", *LUMI, "t.py", "--lr", "3"], "put it after `--`", id="option of a program"),
+        pytest.param(["job", "PyTorch", *LUMI, "--array", "3", "--", "t.py"], "--sbatch=--array=VALUE", id="sbatch's"),
         pytest.param(["job", "PyTorch", *LUMI, "--launcher", "mpirun", "--", "t.py"], "not one of 'srun'", id="mpirun"),
         pytest.param(["job", "PyTorch", *LUMI, "-o", "none/x.sh", "--", "t.py"], "none: no such directory", id="lost"),
-        pytest.param(["launch", "t.py", "--lr", "3"], "arguments after `--`", id="an option of a program to launch"),
+        pytest.param(["launch", "t.py", "--lr", "3"], "put it after `--`", id="option of what is launched"),
         pytest.param(["launch", "--", "t.py"], "not inside a Slurm allocation", id="launch outside an allocation"),
     ],
 )  # fmt: skip
@@ -298,8 +299,8 @@ def test_submitting_keeps_the_script_and_prints_the_number(sbatch: Path) -> None
 
 def test_a_script_that_slurm_would_refuse_is_not_submitted(sbatch: Path) -> None:
     done = hpcmod("job", "PyTorch", *LUMI, "--sbatch=--comment=broke", "--submit", "--", "train.py")
-    assert done.exit_code == 1
-    assert "Invalid account" in done.stderr
+    assert done.exit_code == 1 and "Invalid account" in done.stderr
+    assert "Nothing was submitted. It asks for --" in done.stderr and " --comment=broke" in done.stderr
     assert sbatch.read_text().splitlines() == ["--test-only"]
 
 

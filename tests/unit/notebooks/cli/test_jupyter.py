@@ -70,13 +70,12 @@ def test_job_options_for_something_else_are_refused(top: Path, options: tuple[st
     assert not (top / "submitted.sh").exists()
 
 
-def test_the_help_of_job_has_both_names_afterwards(top: Path) -> None:
-    hpcmod("jupyter", "Lab", "--dry-run")
-    assert hpcmod("job", "-h").exit_code == 0
-
-
-def test_job_options_with_here_are_refused(top: Path) -> None:
+def test_job_options_with_here_and_those_before_the_dashes_are_refused(top: Path) -> None:
     assert hpcmod("jupyter", "Lab", "--here", "--", "-t", "5").exit_code == 2
+    done = hpcmod("jupyter", "Lab", "-p", "small")
+    assert done.exit_code == 2 and "'-p'. If it is for the job, put it after `--`." in done.stderr
+    hpcmod("jupyter", "Lab", "--dry-run")
+    assert hpcmod("job", "-h").exit_code == 0, "the help of job has both names afterwards"
 
 
 def test_without_slurm_the_other_way_is_suggested(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
