@@ -119,9 +119,11 @@ def commit(
         return change
     changed = {edit.key: new[edit.key] for edit in edits}
     pending = catalogue.directory / _PENDING
+    records = tuple(_NewRecord(*key, record) for key, record in sorted(changed.items()))
+    text = json.dumps(json_form(_Pending(change, records, tuple(moves))), sort_keys=True) + "\n"
     _LOG.info("change %d of %s: %s", number, catalogue.directory, _described(change))
     try:
-        catalogue.tree.write(pending, _render_pending(change, changed, moves), mode=file_mode(catalogue.directory))
+        catalogue.tree.write(pending, text, mode=file_mode(catalogue.directory))
         _apply(catalogue, changed, moves, actor)
         append_change(catalogue.directory, change, mode=file_mode(catalogue.directory))
     except BaseException as err:  # a full disk, Ctrl-C: restore the former state
@@ -159,11 +161,6 @@ class _Pending:
 
 def _described(change: Change) -> str:
     return f"{change.verb} {', '.join(change.modules) or 'files'}"
-
-
-def _render_pending(change: Change, records: Records, moves: Sequence[Move]) -> str:
-    new = tuple(_NewRecord(*key, record) for key, record in sorted(records.items()))
-    return json.dumps(json_form(_Pending(change, new, tuple(moves))), sort_keys=True) + "\n"
 
 
 def _finish_pending(catalogue: Catalogue, actor: Actor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from hpcmod import __version__
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.visible.kept import KEPT_MODULE, kept_directory
@@ -19,6 +20,8 @@ from hpcmod.modules.installed import read_record
 _REPAIR = "To repair it, publish the same image under the same name again."
 
 _REBUILD = "Render it again from the records: hpcmod catalogue rebuild"
+
+_UPGRADE = "See what an upgrade changes: hpcmod catalogue refresh --dry-run; then: refresh, rebuild"
 
 IMAGE = "image"
 """Subject of the findings about image data."""
@@ -101,9 +104,12 @@ def _gone(record: CatalogueRecord, rule: str, found: str) -> Finding:
 
 def _verify_visible(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Finding]:
     wanted = dict(visible_files(catalogue, record))
+    version = read_record(software_of(catalogue, record)).hpcmod
     for path, text in wanted.items():
         if _has(path, text):
             yield Finding(OK, "visible", str(path))
+        elif path.is_file() and version not in ("", __version__):
+            yield Finding(WARN, "visible", f"{path}: hpcmod {version} published it, {__version__} differs", _UPGRADE)
         else:
             yield Finding(FAIL, "visible", f"{path}: not as published", _REBUILD)
     if not any(catalogue.modules in path.parents for path in wanted):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from hpcmod import __version__
 from hpcmod.catalogue.change import changing, commit
 from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue
@@ -61,7 +62,7 @@ def _place(catalogue: Catalogue, record: CatalogueRecord) -> None:
         (root / name).parent.mkdir(exist_ok=True)
         make_program(root / name, text)
     installed = InstallRecord(
-        hpcmod="0.1",
+        hpcmod=__version__,
         site="generic",
         image=InstalledImage(sha256=record.sha256),
         files=tuple((name, "") for name in scripts),

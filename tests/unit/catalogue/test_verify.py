@@ -51,6 +51,16 @@ def test_any_damage_is_found(shop: Catalogue, damage: Callable[[Path], object], 
     assert said in fault
 
 
+def test_what_another_version_of_hpcmod_published_is_no_damage(shop: Catalogue) -> None:
+    (shop.software / "Toy/1.0/record.json").write_text('{"hpcmod": "0.0.1", "files": {"run": ""}}')
+    assert faults(shop) == []
+    (shop.modules / "Toy/1.0.lua").write_text("x")
+    found = [one for one in verify_container(shop, shop.read("Toy", "1.0")) if one.level != "ok"]
+    assert [(one.level, one.cure[:8]) for one in found] == [("warn", "See what")]
+    (shop.modules / "Toy/1.0.lua").unlink()
+    assert "not as published" in faults(shop)[0]
+
+
 def test_verify_accepts_retired_containers_removed_by_gc(shop: Catalogue) -> None:
     (shop.images / "Toy-1.0.sif").unlink()
     shutil.rmtree(shop.software / "Toy")

@@ -41,7 +41,9 @@ def find_outdated(installed: Iterable[Installed], indexes: Sequence[Index], *, v
         if own.record.hpcmod != version:
             found = f"its scripts were written by hpcmod {own.record.hpcmod or '?'}; this is {version}"
             yield Outdated(own.module, "scripts", found, f"hpcmod update {own.module}")
-        yield from _find_newer(own, listed)
+        meant = choose_entry([entry for entry in listed if entry.state == "published"], own.name)
+        if meant and release_key(meant.version) > release_key(own.version):
+            yield Outdated(own.module, "version", f"{meant.module} is published", f"hpcmod install {meant.module}")
 
 
 def _compare(own: Installed, same: IndexEntry) -> Iterator[Outdated]:
@@ -51,9 +53,3 @@ def _compare(own: Installed, same: IndexEntry) -> Iterator[Outdated]:
         yield Outdated(own.module, "state", f"{same.state}{until}", cure)
     if own.image.sha256 not in ("", same.sha256) and same.state != "retired":
         yield Outdated(own.module, "image", "another image is published under this name", f"hpcmod update {own.module}")
-
-
-def _find_newer(own: Installed, listed: Sequence[IndexEntry]) -> Iterator[Outdated]:
-    meant = choose_entry([entry for entry in listed if entry.state == "published"], own.name)
-    if meant and release_key(meant.version) > release_key(own.version):
-        yield Outdated(own.module, "version", f"{meant.module} is published", f"hpcmod install {meant.module}")
