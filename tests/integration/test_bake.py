@@ -46,6 +46,7 @@ def test_packages_are_baked_into_an_image_that_works_alone_and_as_a_module(  # t
     done = hpcmod("bake", "Toy", "-o", tmp_path / "mine.sif")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{tmp_path / 'mine.sif'}\n"
+    image, python = done.stderr.partition("to use them: singularity exec ")[2].split()
     assert hpcmod("bake", "Toy", "-o", tmp_path / "mine.sif").returncode == 2
     assert hpcmod("bake", "Toy", "-o", tmp_path / "again.sif").returncode == 0
     assert sha256_of(tmp_path / "again.sif") == sha256_of(tmp_path / "mine.sif")
@@ -53,11 +54,10 @@ def test_packages_are_baked_into_an_image_that_works_alone_and_as_a_module(  # t
     shown = json.loads(run(inspect, eb.environment(), tmp_path).stdout)
     assert shown["data"]["attributes"]["labels"]["org.hpcmod.bake.packages"] == "mine==1.0 packaging==99.0"
 
-    python = "/opt/miniconda3/envs/pytorch/bin/python"
-    alone = [str(eb.stack.apptainer), "exec", str(tmp_path / "mine.sif")]
+    alone = [str(eb.stack.apptainer), "exec", image]
     done = run([*alone, python, "-c", LOOK], eb.environment(), tmp_path)
     prefix = "/opt/hpcmod-packages/1/lib/python3"
-    assert done.stdout.startswith(prefix) and done.stdout.split()[1:] == ["99.0", python.removesuffix("/bin/python")]
+    assert done.stdout.startswith(prefix) and done.stdout.split()[1:] == ["99.0", str(Path(python).parents[1])]
     says = str(Path(python).with_name("mine-says"))
     assert run([*alone, says], eb.environment(), tmp_path).stdout == "1.0\n"
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from hpcmod.packages.bake.image import BaseImage
     from hpcmod.packages.baking import Baked
 
-_MOST_TOLD = 5
-
 
 @dataclass(frozen=True)
 class BakeFlags(WantedFlags):
@@ -96,6 +94,8 @@ def bake_verb(flags: BakeFlags) -> None:
         if builder is None:
             packages = _choose_packages(flags, installed)
             venv = installed.name.lower() if installed else ""
+            if not flags.dry_run:
+                flags.output.absolute().parent.mkdir(parents=True, exist_ok=True)
             with ProgressLine(flags.output.name) as progress:
                 baked = bake_own(base, packages, new, venv=venv, dry_run=flags.dry_run, progress=progress)
         else:
@@ -106,7 +106,7 @@ def bake_verb(flags: BakeFlags) -> None:
             else:
                 with ProgressLine(flags.output.name) as progress:
                     baked = bake_packages(request, builder, progress=progress)
-    _report(flags, baked)
+    _report(flags, baked, base)
 
 
 def _check_image(image: str) -> None:
@@ -157,7 +157,7 @@ def _choose_packages(flags: BakeFlags, installed: Installed | None) -> Path:
     return own
 
 
-def _report(flags: BakeFlags, baked: Baked) -> None:
+def _report(flags: BakeFlags, baked: Baked, base: BaseImage) -> None:
     image = baked.image
     for part in image.left_out:
         tell(f"left out, because it does not fit the new image: {part}")
@@ -170,7 +170,7 @@ def _report(flags: BakeFlags, baked: Baked) -> None:
         )
     tell_not_run(baked.of_conda.conda)
     if baked.of_conda.replaced:
-        tell(f"conda packages replace files of the image: {', '.join(baked.of_conda.replaced[:_MOST_TOLD])}")
+        tell(f"conda packages replace files of the image: {', '.join(baked.of_conda.replaced[:5])}")
     if flags.as_json:
         print_json(baked)
     elif flags.dry_run:
@@ -180,6 +180,8 @@ def _report(flags: BakeFlags, baked: Baked) -> None:
         tell(f"added {count} packages; {format_size(image.size)}, sha256 {image.sha256}")
         if baked.lock:
             tell(f"versions and hashes are in {baked.lock}")
+        if base.facts.python and not baked.of_conda.conda:  # conda's is on PATH
+            tell(f"to use them: singularity exec {sh_word(baked.path)} {base.facts.python.executable}")
         print_data(baked.path)
 
 

@@ -25,10 +25,10 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_image_and_packages_become_a_sif(tmp_path: Path, packages: Path) -> None:
-    image, out = corpus.make_image(tmp_path / "image.sif"), tmp_path / "mine.sif"
+    image, out = corpus.make_image(tmp_path / "image.sif"), tmp_path / "new/mine.sif"
     words = ["bake", str(image), "-o", str(out), "--packages", str(packages)]
     planned = hpcmod(*words, "--dry-run")
-    assert "added: einops==0.8.0" in planned.stdout and not out.exists()
+    assert "added: einops==0.8.0" in planned.stdout and not out.parent.exists()
     done = hpcmod(*words)
     assert (done.exit_code, done.stdout) == (0, f"{out}\n"), done.output
     found = json.loads(hpcmod(*words, "--force", "--json").stdout)
