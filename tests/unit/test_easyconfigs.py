@@ -83,21 +83,14 @@ def test_it_is_named_after_name_version_and_suffix_below_its_letter(path: Path) 
 
 
 @each
-def test_it_names_one_of_our_easyblocks(path: Path) -> None:
-    easyblock = read(path)["easyblock"]
-    assert (EASYBLOCKS / f"{easyblock.lower()}.py").is_file()
-
-
-@each
-def test_it_uses_no_compiler_toolchain(path: Path) -> None:
-    assert read(path)["toolchain"] == CONSTANTS["SYSTEM"]
-
-
-@each
-def test_the_module_class_is_last_as_inject_checksums_needs_it(path: Path) -> None:
+def test_it_is_as_easybuild_and_its_tests_of_easyconfigs_want_it(path: Path) -> None:
     values = read(path)
-    assert list(values)[-1] == "moduleclass"
-    assert values["moduleclass"] not in ("", "base")
+    assert (EASYBLOCKS / f"{values['easyblock'].lower()}.py").is_file()
+    assert values["toolchain"] == CONSTANTS["SYSTEM"]
+    assert list(values)[-1] == "moduleclass", "eb --inject-checksums loses sources that come last"
+    assert values["moduleclass"] not in ("", "base") and values["description"].strip()
+    assert values["homepage"].startswith("https://") and "http://" not in path.read_text(encoding="utf-8")
+    assert not re.search(r"\bpython (-c|-m) ", path.read_text(encoding="utf-8")), "packages of the user: python -s -c"
 
 
 @each
@@ -156,22 +149,8 @@ def test_every_command_that_is_checked_at_installation_is_wrapped(path: Path) ->
     wrapped = values.get("wrapped_commands") or ["python", "pip", "start-shell"]  # the image's common commands
     assert {name[4:] for name in files if name.startswith("bin/")} <= set(wrapped)
     assert {command.split()[0] for command in values.get("sanity_check_commands", [])} <= set(wrapped)
-
-
-@each
-def test_it_has_a_description_and_a_secure_homepage(path: Path) -> None:
-    values = read(path)
-    assert values["description"].strip()
-    assert values["homepage"].startswith("https://")
-    assert "http://" not in path.read_text(encoding="utf-8")
-
-
-@each
-def test_its_sanity_check_adds_to_the_easyblocks_own(path: Path) -> None:
-    values = read(path)
-    assert set(values["sanity_check_paths"]) == {"files", "dirs"}
-    assert any(values["sanity_check_paths"].values())
-    assert values["enhance_sanity_check"] is True
+    assert values["enhance_sanity_check"] is True, "else the easyblock's own checks are lost"
+    assert set(values["sanity_check_paths"]) == {"files", "dirs"} and any(values["sanity_check_paths"].values())
 
 
 @each
@@ -200,11 +179,7 @@ def test_own_variables_are_marked_as_local(path: Path) -> None:
 def test_its_file_is_plain_text_that_no_one_can_execute(path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) & 0o111 == 0
     data = path.read_bytes()
-    assert data.endswith(b"\n")
-    assert b"\r" not in data
-    assert b"\t" not in data
-    assert b"%(root)" not in data
-    assert b"$root" not in data
+    assert data.endswith(b"\n") and not [word for word in (b"\r", b"\t", b"%(root)", b"$root") if word in data]
 
 
 def test_no_two_easyconfigs_make_one_module() -> None:
