@@ -22,7 +22,7 @@ from hpcmod.importing.outcome import (
 )
 from hpcmod.modules.easyconfigs.files import find_recipes
 from hpcmod.modules.text.easyconfig import EasyconfigText
-from hpcmod.modules.values.image_name import split_name
+from hpcmod.modules.values.image_name import FRAMEWORKS, choose_module_class, split_name
 
 _TOOL_TWICE = re.compile(
     r"(?:[a-z0-9]+-)?(?P<name>[A-Za-z][A-Za-z0-9_]*)-(?P<between>.+)-(?P=name)-[vV]?(?P<version>\d[A-Za-z0-9_.+]*)"
@@ -34,8 +34,6 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _OCI = "org.opencontainers.image."
 _PACKAGES = {"pytorch": "torch", "tensorflow-rocm": "tensorflow"}
 """Packages whose names differ from the usual name of the software."""
-
-_TOLD = ("torch", "tensorflow", "jax", "vllm")
 
 
 def import_sif(paths: Iterable[Path], watch: Watch) -> Iterator[Outcome]:
@@ -88,7 +86,7 @@ def describe_sif(facts: ImageFacts, path: Path) -> ImportedEasyconfig:
         description=full_description(described, said),
         homepage=secure_homepage(labels.get(f"{_OCI}url", "") or labels.get(f"{_OCI}source", ""), said),
         parameters=(("install_mode", "copy"),) if ":" in path.name else (),
-        moduleclass="ai" if any(package.name.lower() in _TOLD for package in facts.packages) else "tools",
+        moduleclass=choose_module_class(facts.packages),
     )
     return said.outcome(path, easyconfig, namespace=(path.absolute().parent.name,))
 
@@ -127,7 +125,7 @@ def _version_of(package: str, facts: ImageFacts) -> str:
 def _contents(name: str, version: str, facts: ImageFacts) -> str:
     """Return a description of an image that has none, from its content."""
     python = [f"Python {facts.python.version}"] if facts.python else []
-    told = [f"{name} {_version_of(name, facts)}" for name in _TOLD if _version_of(name, facts)]
+    told = [f"{name} {_version_of(name, facts)}" for name in FRAMEWORKS if _version_of(name, facts)]
     return f"{name} {version}" + (f", with {', '.join([*told, *python])}" if told or python else "")
 
 

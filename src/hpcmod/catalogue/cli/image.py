@@ -138,14 +138,15 @@ def _fetch(reference: ImageReference, sif: Path, options: ObtainOptions) -> Prov
 
 
 def _text(candidate: Candidate, sif: Path, provenance: Provenance) -> str:
-    labels = dict(read_facts(str(sif)).labels)
+    facts = read_facts(str(sif))
+    labels = dict(facts.labels)
     described = replace(
         candidate,
         description=labels.get("org.opencontainers.image.description", ""),
         homepage=labels.get("org.opencontainers.image.url", ""),
     )
-    reference = whole_reference(provenance)
-    return make_easyconfig(described, sha256=provenance.sha256, reference=reference, where=_BESIDE)
+    digest, origin = provenance.sha256, whole_reference(provenance)
+    return make_easyconfig(described, sha256=digest, reference=origin, packages=facts.packages, where=_BESIDE)
 
 
 def _other_image(request: ImageRequest, candidate: Candidate, message: str) -> BadInputError:

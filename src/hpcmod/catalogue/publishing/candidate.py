@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.catalogue.visible.modulefiles import easyconfig_name
 from hpcmod.core.errors import BadInputError, NotFoundError
+from hpcmod.core.values.facts import Package
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
 from hpcmod.core.values.text import is_file_name
 from hpcmod.images import ImageSource, find_image, image_directories, make_source, read_facts, recognize
 from hpcmod.modules.easyconfigs.files import read_recipe
 from hpcmod.modules.text.easyconfig import EasyconfigText, render_easyconfig
 from hpcmod.modules.values.easyconfig_text import CONSTANTS, fill_templates, read_named_image, templates_of
-from hpcmod.modules.values.image_name import name_of_reference
+from hpcmod.modules.values.image_name import choose_module_class, name_of_reference
 from hpcmod.modules.values.python_text import assign_strings
 from hpcmod.modules.values.spec import Commands, parse_commands
 from hpcmod.modules.values.static_values import read_static_values
@@ -66,7 +67,6 @@ class Candidate:
     checksum: str | None
     description: str = ""
     homepage: str = ""
-    moduleclass: str = "ai"
     commands: Commands = ()
     """Commands to put on PATH; if empty, the well-known ones."""
     text: str = field(default="", repr=False)
@@ -199,7 +199,6 @@ def _of_easyconfig(request: Request, central: Sequence[str]) -> Candidate:
         checksum=source.checksum,
         description=values.get("description", ""),
         homepage=values.get("homepage", ""),
-        moduleclass=values.get("moduleclass", ""),
         text=text,
     )
 
@@ -221,10 +220,13 @@ def _locate(source: ImageSource, directories: Sequence[str]) -> ImageReference:
 IN_CATALOGUE = "The image is in the catalogue that published it"
 
 
-def make_easyconfig(candidate: Candidate, *, sha256: str, reference: str, where: str = IN_CATALOGUE) -> str:
+def make_easyconfig(
+    candidate: Candidate, *, sha256: str, reference: str, packages: Iterable[Package] = (), where: str = IN_CATALOGUE
+) -> str:
     """Return the text of a new easyconfig, or of the given one with its image pinned.
 
     `reference`: Where the image came from, with its digest if known: others can get it from there.
+    `packages`: Those of the image; none if they are not known yet.
     `where`: Where the image is, if no one else can get it from there.
     """
     if candidate.text:
@@ -244,6 +246,6 @@ def make_easyconfig(candidate: Candidate, *, sha256: str, reference: str, where:
             command_words=tuple((name, words) for name, words in candidate.commands if words != (name,)),
             description=candidate.description or f"{candidate.name} {candidate.version}, as a container",
             homepage=candidate.homepage,
-            moduleclass=candidate.moduleclass,
+            moduleclass=choose_module_class(packages),
         )
     )

@@ -282,7 +282,8 @@ def with_image(
     check_commands(plan.candidate, image, site)
     untried = make_record(plan.candidate, read_facts(image), provenance, site=site.name)
     record = judge_fit(untried, image, plan.request, context)
-    text = make_easyconfig(plan.candidate, sha256=record.sha256, reference=record.publication.reference)
+    content, origin = record.content, record.publication.reference
+    text = make_easyconfig(plan.candidate, sha256=record.sha256, reference=origin, packages=content.packages)
     return replace(plan, record=record, easyconfig=text), record
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
+from hpcmod.core.values.facts import Package
 from hpcmod.core.values.reference import ImageReference
 
 _SPLIT = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.+-]*?)[-_](?P<version>[vV]?\d[A-Za-z0-9_.+-]*)")
@@ -13,6 +15,9 @@ _TAGGED = re.compile(
 """Names after a reference, with its registry or without: nvcr.io_nvidia_pytorch:21.06-py3."""
 
 _SUFFIX = re.compile(r"\.(?:sif|simg|img)$")
+
+FRAMEWORKS = ("torch", "tensorflow", "jax", "vllm")
+"""Packages that make the module of an image one of machine learning."""
 
 
 def split_name(stem: str) -> tuple[str, str] | None:
@@ -31,3 +36,8 @@ def name_of_reference(reference: ImageReference) -> tuple[str, str]:
         return name, "" if reference.tag == "latest" else reference.tag
     stem = _SUFFIX.sub("", reference.file_name)
     return split_name(stem) or (stem, "")
+
+
+def choose_module_class(packages: Iterable[Package]) -> str:
+    """Return the class that EasyBuild gives the module of an image with these packages."""
+    return "ai" if any(package.name.lower() in FRAMEWORKS for package in packages) else "tools"
