@@ -39,6 +39,7 @@ def setup_files(
     Raises LackingError if hpcmod or `eb` is not installed next to this Python; BadInputError if a path is not valid as
     an element of a list.
     """
+    man = Path(sys.prefix, "share/man")
     module = SiteModule(
         version=version,
         bin=str(place / "bin"),
@@ -50,8 +51,9 @@ def setup_files(
         catalogues=tuple(str(catalogue.directory) for catalogue in catalogues),
         modules=tuple(str(catalogue.modules) for catalogue in catalogues),
         site=site,
+        man=str(man) if Path(man, "man1/hpcmod.1").is_file() else "",
     )
-    for path in (*module.easyconfigs, *module.images, *module.catalogues, *module.modules, module.bin):
+    for path in (*module.easyconfigs, *module.images, *module.catalogues, *module.modules, module.bin, module.man):
         if ":" in path:
             raise BadInputError(f"{path}: a colon ends an element of PATH", "Choose another directory.")
     for name in ("hpcmod", "eb") if eb else ("hpcmod",):

@@ -50,10 +50,12 @@ class SiteModule:
     """Directories for MODULEPATH."""
     site: str = ""
     """Name or file of the site profile; empty: detected."""
+    man: str = ""
+    """Directory of the manual pages; empty: they are not installed."""
 
     def __post_init__(self) -> None:
         """Check that no value can end a variable or a list element."""
-        for path in (self.bin, self.python, *self.easyconfigs, *self.images, *self.catalogues, *self.modules):
+        for path in (self.bin, self.python, *self.easyconfigs, *self.images, *self.catalogues, *self.modules, self.man):
             check_plain(path, "a path in the module")
         check_plain(self.site, "the site profile")
 
@@ -70,6 +72,7 @@ class SiteModule:
             PathList("EASYBUILD_ROBOT_PATHS", (*self.easyconfigs, *self.images), ending=True),
             *((include,) if self.easyblocks else ()),
             *((PathList("HPCMOD_CATALOGUE", after=self.catalogues),) if self.catalogues else ()),
+            *((PathList("MANPATH", after=(self.man,), ending=True),) if self.man else ()),
         )
 
 

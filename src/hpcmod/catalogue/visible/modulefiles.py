@@ -36,11 +36,6 @@ def easyconfig_name(name: str, version: str) -> str:
     return f"{name}-{version}.eb"
 
 
-def load_prefix(catalogue: Catalogue, record: CatalogueRecord) -> str:
-    """Return the path prefix of the file that each load creates; random digits follow."""
-    return str(catalogue.loads / f"{record.name}@{record.version}@")
-
-
 def update_visible(catalogue: Catalogue, names: Iterable[str], *, anew: bool = False) -> None:
     """Update what users see of some names to match the records; the caller must hold the catalogue's lock.
 
@@ -78,7 +73,8 @@ def visible_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[tup
     easyconfig = read_easyconfig(catalogue, record)
     if easyconfig is not None and record.publication.easyconfig:
         yield catalogue.easyconfigs_of(record.name) / record.publication.easyconfig, easyconfig
-    usage = load_prefix(catalogue, record) if catalogue.counts_use else ""
+    # each load creates a file there; random digits follow
+    usage = str(catalogue.loads / f"{record.name}@{record.version}@") if catalogue.counts_use else ""
     for syntax in SYNTAXES:
         text = read_module(catalogue, record, syntax)
         if text is not None:

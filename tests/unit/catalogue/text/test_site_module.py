@@ -20,6 +20,7 @@ FULL = SiteModule(
     catalogues=("/c1", "/c2"),
     modules=("/c1/modules/all",),
     site="/etc/site.toml",
+    man="/v/share/man",
 )
 
 
@@ -28,6 +29,7 @@ def test_the_lists_end_with_easybuilds_own_default_and_images_come_last() -> Non
         PathList("EASYBUILD_ROBOT_PATHS", ("/c1/easyconfigs", "/ours", "/c1/images"), ending=True),
         PathList("EASYBUILD_INCLUDE_EASYBLOCKS", after=("/ours/container*.py",), separator=","),
         PathList("HPCMOD_CATALOGUE", after=("/c1", "/c2")),
+        PathList("MANPATH", after=("/v/share/man",), ending=True),
     )
     assert [one.name for one in PLAIN.lists] == ["EASYBUILD_ROBOT_PATHS"]
 
@@ -38,7 +40,7 @@ def test_paths_are_literals_and_unrequested_values_are_not_set(syntax: str) -> N
     assert '\\"' in full
     assert "/etc/site.toml" in full
     plain = render_site_module(PLAIN, syntax, module_templates())
-    for name in ("HPCMOD_SITE", "HPCMOD_CATALOGUE", "INCLUDE_EASYBLOCKS", "MODULEPATH"):
+    for name in ("HPCMOD_SITE", "HPCMOD_CATALOGUE", "INCLUDE_EASYBLOCKS", "MODULEPATH", "MANPATH"):
         assert name in full
         assert name not in plain
 
