@@ -265,6 +265,7 @@ def write_edf(root: Path) -> Path:
             "squashfs.toml": 'image = "/capstor/image.sqsh"\n',
             "moving.toml": 'image = "ubuntu:latest"\n',
             "broken.toml": "image = [\n",
+            "pyproject.toml": "[project]\nname = 'x'\n",
             "circle.toml": 'base_environment = "circle"\n',
         },
     )

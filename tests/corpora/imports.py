@@ -141,7 +141,7 @@ LUMI = {
     "two images": _lumi("sources = ['a.sif', 'b.sif']", refused="must be a single SIF, found: a.sif, b.sif"),
     "software": Case(
         "easyblock = 'ConfigureMake'\nname = 'x'\nversion = '1'\nsources = [f'{nowhere}.tar.gz']\n",
-        refused="it has no container image, but installs software with the easyblock ConfigureMake",
+        refused="it has no container image: EasyBuild installs it with the easyblock ConfigureMake",
     ),
     "joined binds": _lumi(
         "local_binds = ['/a', '/b:/c']\n"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError
@@ -78,12 +79,14 @@ def import_edf(
     `environ`: Environment of the user: for EDF_PATH and HOME.
     `working`: The directory to which relative paths of `base_environment` refer.
     """
-    search = EdfPath.of(environ, working)
+    search, given = EdfPath.of(environ, working), list(paths)
 
     def convert(text: str, path: Path) -> list[Outcome]:
-        return [convert_edf(read_edf(text, path, search), path, image)]
+        edf = read_edf(text, path, search)
+        is_other = bool(edf.unknown) and replace(edf, unknown=(), notes=()) == EnvironmentFile()  # pyproject.toml
+        return [] if is_other and path not in given else [convert_edf(edf, path, image)]
 
-    return settle_names(convert_files(paths, ".toml", convert))
+    return settle_names(convert_files(given, ".toml", convert))
 
 
 def convert_edf(edf: EnvironmentFile, path: Path, image: str = "") -> ImportedEasyconfig:

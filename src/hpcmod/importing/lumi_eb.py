@@ -97,9 +97,9 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
     values = {name: fill_values(value, templates) for name, value in named.items()}
     if values.get("easyblock") in _OURS:
         raise BadInputError(f"{path}: is already an hpcmod easyconfig", "")
-    if ".sif" not in text and not values.get("sources"):
-        block = values.get("easyblock") or "that of its name"
-        raise BadInputError(f"it has no container image, but installs software with the easyblock {block}", "")
+    if ".sif" not in text:
+        block = values.get("easyblock") or "of its name"
+        raise BadInputError(f"it has no container image: EasyBuild installs it with the easyblock {block}", "")
     sif = _find_sif(read, values)
     scripts = sort_shell_commands(_strings(values.get("postinstallcmds")))
     if scripts.builds:

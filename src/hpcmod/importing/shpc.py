@@ -125,7 +125,7 @@ def _overridden(recipe: ContainerYaml, tag: str, path: Path, said: Findings) -> 
     except HpcmodError as err:
         said.left_out.append(f"overrides for this tag: {err.message}")
         return recipe
-    said.notes.append(f"with the overrides for this tag in {file}")
+    said.notes.append(f"with the overrides for this tag: {file}")
     return changed
 
 

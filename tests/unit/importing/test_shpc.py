@@ -93,7 +93,7 @@ def test_an_override_file_replaces_keys_for_its_tag(tmp_path: Path) -> None:
     new = made(outcomes, "tool/2.0")
     assert new.easyconfig.command_words == (("new", ("/opt/new",)), ("py", ("python", "-u")))
     assert new.easyconfig.environment == (("A", "b"),)
-    assert "with the overrides for this tag in v2.yaml" in new.notes
+    assert "with the overrides for this tag: v2.yaml" in new.notes
     away = write_tree(tmp_path / "away", {"tool/container.yaml": text.replace("v2.yaml", "../../v2.yaml")})
     assert "is not beside the recipe" in made(import_shpc([away]), "tool/2.0").left_out[0]
 
