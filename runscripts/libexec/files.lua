@@ -1,6 +1,6 @@
 -- What a container module looks for on disk while it is loaded: paths that match a pattern, the user's own packages, and
 -- notices. Called by module.lua.
-local container, exists, message = ...
+local container, exists, is_file, message = ...
 local files = {}
 
 local function kernel()
@@ -94,8 +94,8 @@ end
 -- Show the notices of the catalogues about the image, if there are any.
 function files.show_notices()
     for _, place in ipairs(container.notices) do
-        if isFile(place) then
-            return pcall(loadfile(container.root .. "/libexec/notices.lua"), container, files.newest, message)
+        if is_file(place) then
+            return pcall(loadfile(container.root .. "/libexec/notices.lua"), container, files.newest, is_file, message)
         end
     end
 end

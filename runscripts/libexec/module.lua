@@ -9,7 +9,9 @@ local this_module = container.family .. " " .. container.module
 
 local function message(text) LmodMessage(container.module .. ": " .. text) end
 local function refuse(text) LmodError(container.module .. ": " .. text) end
-local function exists(path) return lfs.attributes(path, "mode") ~= nil end -- isFile is true for a dangling link
+local function exists(path) return lfs.attributes(path, "mode") ~= nil end
+-- Lmod's isFile is true for a dangling link up to 8.6, and for a pipe since 8.7.27.
+local function is_file(path) return lfs.attributes(path, "mode") == "file" end
 local function extend(list, more) for _, item in ipairs(more) do list[#list + 1] = item end end
 
 local variables = loadfile(container.root .. "/libexec/variables.lua")(memory)
@@ -65,7 +67,7 @@ end
 
 local sif
 for _, place in ipairs(container.image) do
-    if not sif and isFile(place) and exists(place) then sif = place end
+    if not sif and is_file(place) then sif = place end
 end
 if loading and not sif then
     refuse("its image was not found in any of these locations:\n  " .. table.concat(container.image, "\n  ")
@@ -129,7 +131,7 @@ local function users_entries(names, separator, key, taken)
     return entries
 end
 
-local files = loadfile(container.root .. "/libexec/files.lua")(container, exists, message)
+local files = loadfile(container.root .. "/libexec/files.lua")(container, exists, is_file, message)
 local ours, unbindable, linked, taken = {}, {}, {}, {}
 
 local function add_bind(binds, source, place, options)

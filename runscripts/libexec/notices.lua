@@ -1,6 +1,6 @@
 -- Show the notices of the catalogues about the module's image, each once per shell. What these files say is only ever shown as
 -- text, or ignored; hpcmod.catalogue.text.notice defines their format. Called by files.lua.
-local container, newest, message = ...
+local container, newest, is_file, message = ...
 local HEAD, LIMIT, MOST_STARS = "hpcmod-notices 1\n", 65536, 3
 
 local function matches(text, pattern)
@@ -59,7 +59,7 @@ local function visible(text)
 end
 
 local function read_notices(place)
-    local file = isFile(place) and io.open(place)
+    local file = is_file(place) and io.open(place)
     local text = file and file:read(LIMIT + 1) or ""
     if file then file:close() end
     local notices, notice = {}, nil

@@ -171,4 +171,5 @@ def test_a_real_module_tool_loads_it_shows_it_and_starts_nothing(
     assert not list(tmp_path.rglob("pwned"))
     shown = module_env("module help hostile 2>&1", modules, cwd=tmp_path).stdout
     first_line = as_shown(text).strip().splitlines()[0]
-    assert "".join(first_line.split()) in "".join(shown.split())  # wrapped to 80 columns
+    wrapped, written = ("".join(told.replace("`", "").split()) for told in (shown, first_line))
+    assert written in wrapped  # Lmod 9 takes a text with several backquotes for Markdown, and drops them

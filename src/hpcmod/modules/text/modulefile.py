@@ -179,7 +179,10 @@ def render_package_list(plan: InstallPlan) -> str:
 
 
 def render_help(plan: InstallPlan) -> str:
-    """Render the text of `module help`, after which the modulefile shows the packages."""
+    """Render the text of `module help`, after which the modulefile shows the packages.
+
+    Lmod 9 takes a text with headings underlined by = for Markdown, and drops underscores of names.
+    """
     root = f"EBROOT{plan.spec.variable}"
     told = plan.spec.help_texts
     sections = [
@@ -193,7 +196,7 @@ def render_help(plan: InstallPlan) -> str:
         ("Image labels", "\n".join(f"{key}: {value}" for key, value in plan.labels)),
         ("More information", "\n".join(filter(None, [plan.spec.homepage, *list_references(told, root)]))),
     ]
-    return _visible("\n\n".join(f"{title}\n{'=' * len(title)}\n{_wrap(text)}" for title, text in sections if text))
+    return _visible("\n\n".join(f"{title}\n{'~' * len(title)}\n{_wrap(text)}" for title, text in sections if text))
 
 
 def read_help(modulefile: str) -> str:

@@ -106,7 +106,7 @@ def test_only_packages_that_lmod_can_list_are_extensions(syntax: str) -> None:
 
 def test_the_help_names_everything_a_user_needs() -> None:
     text = render_help(make_example("lumi"))
-    titles = re.findall(r"^(.+)\n=+$", text, re.MULTILINE)
+    titles = re.findall(r"^(.+)\n~+$", text, re.MULTILINE)
     assert titles == ["Description", "Use", "Commands", "Image", "Image labels", "More information"]
     for word in ("conda-python-distributed", "start-shell", "$SIFPYTORCH", "PyTorch for LUMI"):
         assert word in text
@@ -126,7 +126,7 @@ def test_the_help_of_a_tool_offers_no_python() -> None:
 def test_the_help_has_no_empty_sections() -> None:
     plan = make_example("generic", facts=None)
     text = render_help(replace(plan, spec=replace(plan.spec, homepage="", description="")))
-    assert re.findall(r"^(.+)\n=+$", text, re.MULTILINE) == ["Use", "Commands", "Image"]
+    assert re.findall(r"^(.+)\n~+$", text, re.MULTILINE) == ["Use", "Commands", "Image"]
 
 
 def test_the_packages_are_wrapped_between_two() -> None:

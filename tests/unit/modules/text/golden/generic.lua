@@ -1,4 +1,4 @@
-help("Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec $SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec $SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\nhpcmod add PyTorch PACKAGES\n    your own packages, from then on\nHPCMOD_PACKAGES=none\n    without them; SET or SET@STATE: with others\n$SIF, $SIFPYTORCH\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nImage labels\n============\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/")
+help("Description\n~~~~~~~~~~~\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n~~~\nsingularity exec $SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec $SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\nhpcmod add PyTorch PACKAGES\n    your own packages, from then on\nHPCMOD_PACKAGES=none\n    without them; SET or SET@STATE: with others\n$SIF, $SIFPYTORCH\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n\nCommands\n~~~~~~~~\npip, python, python3.12, torchrun, start-shell\n\nImage\n~~~~~\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nImage labels\n~~~~~~~~~~~~\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n~~~~~~~~~~~~~~~~\nhttps://pytorch.org/")
 whatis("Description: PyTorch 2.7.1 for AMD GPUs")
 whatis("Homepage: https://pytorch.org/")
 if LmodVersion and convertToCanonical(LmodVersion()) >= convertToCanonical("8.2.8") then
@@ -12,7 +12,7 @@ local packages = mode() ~= "load" and mode() ~= "unload" and io.open(root .. "/l
 if packages then
     local text = packages:read("*a")
     packages:close()
-    help("\nPython packages in the image\n============================\n" .. text)
+    help("\nPython packages in the image\n~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n" .. text)
     whatis("Packages: " .. string.gsub(text, "\n", " "))
 end
 
