@@ -1,7 +1,7 @@
 """Settings of Sphinx, which builds the documentation as a web site: run dev/docs.
 
 source.py collects the pages: the Markdown files of the checkout, which forges show as well, and the reference of the
-commands. The navigation is generated from the tables of docs/index.md, so that there is only one list of pages. The
+commands. The navigation is generated from the table of docs/pages.md, so that there is only one list of pages. The
 site loads nothing from other servers.
 """
 
@@ -32,7 +32,7 @@ templates_path = ["."]
 
 
 def make_navigation(index: str) -> str:
-    """Return the toctrees of the site: one for each kind of page in the table of docs/index.md, in its order."""
+    """Return the toctrees of the site: one for each kind of page in the table of docs/pages.md, in its order."""
     pages: dict[str, list[str]] = {}
     kind = ""
     for line in index.splitlines():
@@ -42,7 +42,7 @@ def make_navigation(index: str) -> str:
             kind = row[1] or kind
             pages.setdefault(kind, []).extend(linked)
     pages["Commands"] = [f"/docs/reference/commands/{name.removesuffix('.md')}" for name in command_pages()]
-    pages["About"] = [f"/{name}" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]
+    pages["About"] = [f"/{name}" for name in ("docs/pages", "README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]
     return "".join(
         f"\n```{{toctree}}\n:hidden:\n:caption: {kind}\n\n{chr(10).join(listed)}\n```\n"
         for kind, listed in pages.items()
@@ -52,7 +52,7 @@ def make_navigation(index: str) -> str:
 def add_navigation(app: Sphinx, name: str, source: list[str]) -> None:
     """Append the navigation to the front page."""
     if name == root_doc:
-        source[0] += make_navigation(source[0])
+        source[0] += make_navigation((app.srcdir / "docs/pages.md").read_text(encoding="utf-8"))
 
 
 def setup(app: Sphinx) -> None:

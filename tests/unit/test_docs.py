@@ -244,8 +244,15 @@ def test_the_first_two_commands_of_the_readme_are_demo_and_test() -> None:
     assert commands[0].splitlines() == ["./dev/demo", "./dev/test"]
 
 
-def test_the_index_points_to_every_page() -> None:
-    linked = {(DOCS / link).resolve() for link in re.findall(r"\]\(([^)#]+)", page("docs/index.md"))}
-    assert [
-        path.name for path in PAGES if DOCS in path.parents and path not in linked and path.name != "index.md"
-    ] == []
+def test_the_list_of_pages_has_every_page() -> None:
+    linked = {(DOCS / link).resolve() for link in re.findall(r"\]\(([^)#]+)", page("docs/pages.md"))}
+    assert {path.name for path in PAGES if DOCS in path.parents and path not in linked} == {"index.md", "pages.md"}
+
+
+def test_the_first_page_has_a_door_for_each_kind_of_reader() -> None:
+    doors = re.findall(r"^## (.+)\n\n((?:- .+\n)+)", page("docs/index.md"), re.MULTILINE)
+    assert {door: len(links.splitlines()) for door, links in doors} == {
+        "I run jobs": 5,
+        "I run a machine": 5,
+        "I build images": 5,
+    }

@@ -25,7 +25,7 @@ from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError, explai
 from hpcmod.core.fs.replacing import Scratch, scratch
 from hpcmod.core.fs.space import Need, check_room
 from hpcmod.core.lock import hold_file
-from hpcmod.core.log import Log
+from hpcmod.core.log import Logger
 from hpcmod.core.progress import Progress
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import OCI_KINDS, ImageReference
@@ -48,7 +48,7 @@ from hpcmod.images.trust.provenance import is_remembered, remember
 
 _ANYONE = Access()
 
-_LOG = Log(__name__)
+_LOG = Logger(__name__)
 
 FINGERPRINT = "org.hpcmod.fingerprint"
 """Label with a hash of everything that determines the content of an image."""

@@ -27,10 +27,10 @@ from hpcmod.core.clock import now_text
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.lock import hold
-from hpcmod.core.log import Log
+from hpcmod.core.log import Logger
 from hpcmod.core.values.json_form import json_form, parse_json
 
-_LOG = Log(__name__)
+_LOG = Logger(__name__)
 
 _LIMIT = 256 << 20  # bytes of pending.json
 _RESERVE, _MIB = "reserve", 1 << 20

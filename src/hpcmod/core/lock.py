@@ -29,10 +29,10 @@ from hpcmod.core.errors import BadInputError, BusyError
 from hpcmod.core.fs.anchored import anchored_at, renamed_in_errors
 from hpcmod.core.fs.ownership import explain_sticky
 from hpcmod.core.fs.temporary import clear_leftovers, start_of, temporary_name
-from hpcmod.core.log import Log
+from hpcmod.core.log import Logger
 from hpcmod.core.values.json_form import parse_json
 
-_LOG = Log(__name__)
+_LOG = Logger(__name__)
 
 HEARTBEAT = 5.0
 """Seconds between two touches of a held lock."""

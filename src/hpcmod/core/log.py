@@ -1,6 +1,6 @@
 """Log what hpcmod does to stderr or a file, for people who diagnose a problem.
 
-Every module logs to its `Log(__name__)`; nothing is written unless logging is turned on. Values that may hold a
+Every module logs to its `Logger(__name__)`; nothing is written unless logging is turned on. Values that may hold a
 password or a token are not logged, and `scrub` removes from each line anything that looks like one. Python's `logging`
 is not used: importing it takes a tenth of the time of a short command.
 """
@@ -117,7 +117,7 @@ def start_log(settings: LogSettings) -> bool:
     return True
 
 
-class Log:
+class Logger:
     """The log of one module."""
 
     def __init__(self, name: str) -> None:

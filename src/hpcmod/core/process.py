@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from hpcmod.core.errors import LackingError
-from hpcmod.core.log import CommandLine, Log
+from hpcmod.core.log import CommandLine, Logger
 from hpcmod.core.which import which
 
-_LOG = Log(__name__)
+_LOG = Logger(__name__)
 
 _LOOK = 0.5  # seconds after which a silent program is checked
 _PATIENCE = 10  # seconds that a program has to clean up after it is asked to end

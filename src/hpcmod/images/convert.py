@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hpcmod.core.errors import explain_os_error
-from hpcmod.core.log import Log
+from hpcmod.core.log import Logger
 from hpcmod.core.progress import Progress
 from hpcmod.images.integrity import Ticker
 from hpcmod.images.layers.decompress import Allowance, open_tar
@@ -30,7 +30,7 @@ from hpcmod.images.squashfs.tree import Node
 from hpcmod.images.squashfs.writer import SquashfsWriter
 from hpcmod.images.text import oci
 
-_LOG = Log(__name__)
+_LOG = Logger(__name__)
 
 _MODE = 0o755  # as Apptainer sets it, whatever the umask: a SIF is executable
 _LARGEST_TIME = 0xFFFFFFFF  # of squashfs

@@ -13,7 +13,6 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.log import (
     USER_MESSAGES,
     CommandLine,
-    Log,
     LogSettings,
     current_settings,
     logging_to,
@@ -22,13 +21,13 @@ from hpcmod.core.log import (
     start_log,
 )
 
-LOG = Log("hpcmod.some.module")
+LOG = Logger("hpcmod.some.module")
 
 
 def log_all() -> None:
     LOG.info("a step")
     LOG.debug("a detail")
-    Log(USER_MESSAGES).info("a message")
+    Logger(USER_MESSAGES).info("a message")
 
 
 @pytest.mark.parametrize(

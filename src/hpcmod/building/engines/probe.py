@@ -14,9 +14,9 @@ from hpcmod.building.engines.engine import BuildSource
 from hpcmod.building.engines.podman import Podman
 from hpcmod.building.engines.workspace import open_workspace
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, explain_os_error
-from hpcmod.core.log import Log
+from hpcmod.core.log import Logger
 
-_LOG = Log(__name__)
+_LOG = Logger(__name__)
 
 _DOCKERFILE = """\
 FROM scratch

@@ -17,11 +17,11 @@ from hpcmod.core.cli.groups import LazyGroup
 from hpcmod.core.cli.output import CommandFailure, Failure, print_json, print_message, print_text, tell
 from hpcmod.core.cli.verbs import FIRST, HEADINGS, HELP_NAMES, RESUMED
 from hpcmod.core.errors import ELSEWHERE, INTERRUPTED, HpcmodError, explain_os_error
-from hpcmod.core.log import QUIET, CommandLine, Log, Traceback, logging_to, read_settings
+from hpcmod.core.log import QUIET, CommandLine, Logger, Traceback, logging_to, read_settings
 from hpcmod.core.text.quote import terminal
 from hpcmod.core.values.text import without_relative_entries
 
-_LOG = Log(__name__)
+_LOG = Logger(__name__)
 
 atexit.register(gc.freeze)  # else Python searches all objects for cycles as it ends: a tenth of a short command
 

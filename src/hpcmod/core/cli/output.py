@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 
 import click
 
-from hpcmod.core.log import QUIET, Log
+from hpcmod.core.log import QUIET, Logger
 from hpcmod.core.text.quote import terminal
 from hpcmod.core.values.finding import FAIL, OK, WARN
 from hpcmod.core.values.json_form import json_form
 
-_LOG = Log(__name__)
+_LOG = Logger(__name__)
 
 JSON_VERSION = 1
 """Version of the JSON that commands print; it changes when a field is removed or changes its meaning."""

@@ -13,7 +13,7 @@ from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, Verific
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.striping import set_layout
 from hpcmod.core.lock import hold_file
-from hpcmod.core.log import Log
+from hpcmod.core.log import Logger
 from hpcmod.core.progress import Progress
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
@@ -26,7 +26,7 @@ from hpcmod.images.sif.reader import check_sif, read_sif
 from hpcmod.images.trust.policy import is_met, rule_for, subject_of, verify_local_sif, verify_sif_trust
 from hpcmod.images.trust.provenance import is_remembered, read_provenance, remember, sidecar, write_provenance
 
-_LOG = Log(__name__)
+_LOG = Logger(__name__)
 
 RESUMED = ("url", "oras")
 """Kinds of references whose interrupted downloads are kept for the next run."""

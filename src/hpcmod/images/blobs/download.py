@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from hpcmod.core.errors import VerificationError
-from hpcmod.core.log import Log
+from hpcmod.core.log import Logger
 from hpcmod.images.blobs.arrival import Arrival, open_cached, open_growing
 from hpcmod.images.blobs.blob import Ask, Pull, Stopped
 from hpcmod.images.cache import Cache
@@ -23,7 +23,7 @@ from hpcmod.images.integrity import BLOCK, Tally, hash_range
 from hpcmod.images.oci.image import verified
 from hpcmod.images.values.oci import OciDescriptor
 
-_LOG = Log(__name__)
+_LOG = Logger(__name__)
 
 _AT_ONCE = 4  # connections: the usual limit of registries and browsers
 _PATIENCE = 2.0  # seconds to wait for the threads to stop; the rest end with the process

@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from typing import BinaryIO, Protocol, Union
 
 from hpcmod.core.errors import BadInputError, VerificationError
-from hpcmod.core.log import Log
+from hpcmod.core.log import Logger
 from hpcmod.images.layers.tar import TarEntry
 from hpcmod.images.oci.image import Layer
 
-_LOG = Log(__name__)
+_LOG = Logger(__name__)
 
 _PACKED = 1 << 18  # bytes read at a time
 _PLAIN = 1 << 20  # bytes per block: large enough for little locking, small enough for a CPU's cache

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from hpcmod.core.errors import RemoteError
-from hpcmod.core.log import Log
+from hpcmod.core.log import Logger
 from hpcmod.core.values.reference import ImageReference, check_address, redact
 from hpcmod.images.web.client import Auth, Client, LoginError, anonymous
 from hpcmod.images.web.credentials import Access, Credentials
@@ -19,7 +19,7 @@ from hpcmod.images.web.credentials import Access, Credentials
 if TYPE_CHECKING:
     import requests
 
-_LOG = Log(__name__)
+_LOG = Logger(__name__)
 
 _LIMIT = 1 << 20  # bytes of a token server's answer
 _CLIENT = "hpcmod"

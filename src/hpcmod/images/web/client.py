@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union
 from urllib.parse import unquote, urljoin, urlsplit
 
 from hpcmod.core.errors import BadInputError, NotFoundError, RemoteError
-from hpcmod.core.log import Log
+from hpcmod.core.log import Logger
 from hpcmod.core.values.reference import check_address, redact
 from hpcmod.images.web.pace import Watchdog, call_within
 
 if TYPE_CHECKING:  # loading it takes 0.07 s, which commands that stay on this machine save
     import requests
 
-_LOG = Log(__name__)
+_LOG = Logger(__name__)
 
 _TIMEOUT = (15.0, 60.0)  # seconds to connect, and between bytes
 _HEADER_TIME = 120.0  # seconds until the header of an answer is complete

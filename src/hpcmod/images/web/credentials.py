@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.fs.reading import read_file
-from hpcmod.core.log import Log
+from hpcmod.core.log import Logger
 from hpcmod.core.process import run
 from hpcmod.images.web.client import open_session
 
 if TYPE_CHECKING:
     import requests
 
-_LOG = Log(__name__)
+_LOG = Logger(__name__)
 
 _LIMIT = 4 << 20  # bytes of an auth file
 _HELPER_TIMEOUT = 60.0  # seconds; a helper may ask a service, or the user

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urljoin
 
 from hpcmod.core.errors import BadInputError, NotFoundError, RemoteError, VerificationError
-from hpcmod.core.log import Log
+from hpcmod.core.log import Logger
 from hpcmod.core.values.reference import ImageReference, check_address
 from hpcmod.images.cache import Cache
 from hpcmod.images.values.oci import CONFIG_LIMIT, MANIFEST_LIMIT, OciDescriptor
@@ -32,7 +32,7 @@ from hpcmod.images.web.credentials import Access
 if TYPE_CHECKING:
     import requests
 
-_LOG = Log(__name__)
+_LOG = Logger(__name__)
 
 _API_HOSTS = {"docker.io": "registry-1.docker.io"}
 _KINDS = (
