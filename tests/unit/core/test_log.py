@@ -13,6 +13,7 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.log import (
     USER_MESSAGES,
     CommandLine,
+    Logger,
     LogSettings,
     current_settings,
     logging_to,
