@@ -39,7 +39,7 @@ proc hpcmod::lua_bind {bind} {
 proc hpcmod::lua_container {} {
     upvar #0 container container
     foreach name {module mark root easyconfig family} { lappend items "$name = [lua $container($name)]" }
-    lappend items "python = [expr {$container(python) ? {true} : {false}}], sets_bind = [expr {$container(sets_bind) ? {true} : {false}}]"
+    foreach name {python sets_bind} { lappend items "$name = $container($name) == 1" }
     foreach name {image path notices} { lappend items "$name = [lua_texts $container($name)]" }
     set groups {}
     foreach group $container(binds) {

@@ -53,8 +53,7 @@ proc hpcmod::variables {} {
     }
 }
 
-# Keep the host's Python environment out, except for variables in HPCMOD_KEEP_ENV. Some are kept out always, others only if
-# they are set now, which a variable remembers: what the user sets later gets in.
+# Keep the host's Python out, but for HPCMOD_KEEP_ENV: some variables always, others with the value of now, which is noted.
 proc hpcmod::keep_out {} {
     variable unloading; variable loading; variable memory; variable container
     set dropped {}
@@ -149,8 +148,8 @@ namespace eval hpcmod {
         if {[info commands family] ne ""} { family $container(family) }
         put _HPCMOD_PYTHON $this_module
     }
-    # SIF, RUNSCRIPTS and CONTAINERROOT belong to the container that was loaded last, all else, such as binds, to the first:
-    # wrappers of the others replace it when they start. _HPCMOD_ORDER_PATH lists them, the last first.
+    # SIF, RUNSCRIPTS and CONTAINERROOT are those of the last loaded container, all else, such as binds, of the first, which
+    # wrappers replace. _HPCMOD_ORDER_PATH: the last first.
     variable order [split [value _HPCMOD_ORDER_PATH] :]
     variable is_last [expr {!$unloading || [lindex $order 0] eq $mark}]
     variable others {}

@@ -9,6 +9,10 @@ local state, variables = {}, {}
 for name, word in string.gmatch(unloading and os.getenv(memory) or "", "([%w_]+)=(%w+)") do state[name] = word end
 variables.state = state
 
+-- Lmod before 8.1.10 drops backslashes.
+local backslash = convertToCanonical(LmodVersion()) < convertToCanonical("8.1.10") and "\\\\" or "\\"
+local function put(name, value) setenv(name, (string.gsub(value, "\\", backslash))) end
+
 -- Let the shell set a variable after Lmod, if another has the expected value by then ("": unset).
 function variables.set_by_shell(name, value, guard, expected, saved)
     local shell = myShellName and myShellName() or "bash"
@@ -47,7 +51,7 @@ end
 -- module has set it since: it is unset if none has.
 function variables.override(name, value, guard)
     local before = variables.users(name)
-    setenv(name, value)
+    put(name, value)
     if before and not unloading then setenv("_HPCMOD_USER_" .. name, encoded(before)) end
     if before and unloading then variables.set_by_shell(name, before, guard, "", "_HPCMOD_USER_" .. name) end
 end
@@ -59,7 +63,7 @@ function variables.set_default(names, value)
     for _, name in ipairs(names) do free = free and os.getenv(name) == nil end
     for _, name in ipairs(names) do
         if free then state[name] = "ours" end
-        if state[name] == "ours" and (free or os.getenv(name) == value) then setenv(name, value) end
+        if state[name] == "ours" and (free or os.getenv(name) == value) then put(name, value) end
     end
     return free
 end
@@ -92,7 +96,7 @@ function variables.set_list(names, value, ours, separator, guard)
             variables.override(name, value, guard)
         end
     end
-    setenv(note, value)
+    put(note, value)
 end
 
 -- Remember for unloading what was set.
