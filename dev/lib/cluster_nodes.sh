@@ -3,6 +3,11 @@
 set -euo pipefail
 dir=$1 nodes=$2 cpus=$3 gpus=$4 sockets=$5
 net=10.77.0
+stepd=() # slurmd knows the place of its helper on Debian only
+if [[ -n ${HPCMOD_SLURM:-} ]]; then
+    stepd=(-d "$HPCMOD_SLURM/programs/slurmstepd")
+    printf 'CgroupPlugin=disabled\n' >"$dir/etc/cgroup.conf" # since 23.11, slurmd does not start without systemd else
+fi
 export SLURM_CONF=$dir/etc/slurm.conf
 
 node_name() { printf 'nid%03d' "$1"; }
@@ -50,6 +55,7 @@ start_munge() {
     until [[ -S $dir/run/munge.socket ]]; do sleep 0.02; done
 }
 
+# HPCMOD_SLURM: the directory of another release of Slurm (dev/matrix), whose programs are on PATH.
 # config_overrides: nodes may have more CPUs and memory than this machine, because job scripts of large machines request them.
 write_slurm_conf() {
     ((sockets == 0)) || local socket_clause=" Sockets=$sockets CoresPerSocket=$((cpus / sockets))"
@@ -82,6 +88,7 @@ ReturnToService=2
 KillWait=2
 InactiveLimit=0
 MailProg=/bin/true
+${HPCMOD_SLURM:+PluginDir=$(echo "$HPCMOD_SLURM"/usr/lib/*/slurm-wlm)}
 $(gpu_lines)
 NodeName=$(node_range) CPUs=$cpus${socket_clause:-} RealMemory=512000 Feature=nvme${gpu_clause:-} State=UNKNOWN
 PartitionName=small Nodes=$(node_range) Default=YES State=UP
@@ -133,7 +140,7 @@ start_node() {
     chmod 1777 "$dir/nodes/$name"
     # DIR/local is private to the node, like its disk or memory; from outside, it is DIR/nodes/NAME
     nsenter --target "$holder" --mount mount --bind "$dir/nodes/$name" "$dir/local"
-    nsenter --target "$holder" --net --uts --mount slurmd -D -f "$SLURM_CONF" -N "$name" &
+    nsenter --target "$holder" --net --uts --mount slurmd -D -f "$SLURM_CONF" -N "$name" "${stepd[@]}" &
 }
 
 all_idle() { sinfo -h -N -p small -o %t 2>/dev/null | awk -v nodes="$nodes" '$1 == "idle" { n++ } END { exit n != nodes }'; }

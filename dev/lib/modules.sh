@@ -10,10 +10,12 @@ modulecmd=$stack/envmodules/usr/lib/$(uname -m)-linux-gnu/modulecmd.tcl
 modules_key() { key_of "$checkout"/dev/lib/{modules,debian}.sh; }
 
 # Debian's lmod and environment-modules exclude each other, and removing one breaks the other's profile file.
-make_modules() {
+make_modules() { unpack_modules "$stack/envmodules" bookworm; }
+
+unpack_modules() { # unpack_modules DIR SUITE
     local work=$stack/work/envmodules
-    rm -rf "$work" "$stack/envmodules"
-    debian_download "$work" bookworm environment-modules
-    dpkg-deb -x "$work"/environment-modules_*.deb "$stack/envmodules"
+    rm -rf "$work" "$1"
+    debian_download "$work" "$2" environment-modules
+    dpkg-deb -x "$work"/environment-modules_*.deb "$1"
     rm -rf "$work"
 }

@@ -41,6 +41,14 @@ build     buildah         buildah
 build     fakeroot        fakeroot
 build     mmdebstrap      mmdebstrap
 build     uidmap          newuidmap
+matrix    git             git
+matrix    gcc             gcc
+matrix    libc6-dev       /usr/include/stdio.h
+matrix    liblua5.3-dev   /usr/include/lua5.3/lua.h
+matrix    make            make
+matrix    pkg-config      pkg-config
+matrix    tcl-dev         /usr/include/tcl*/tcl.h
+matrix    mmdebstrap      mmdebstrap
 '
 
 is_there() { # is_there PROGRAM|FILE-PATTERN

@@ -28,7 +28,7 @@ def test_the_main_path_with_the_oldest_and_the_newest_easybuild(stack: Stack, ve
     line = [str(CHECKOUT / "dev/matrix"), "easybuild", version]
     done = run(line, {**os.environ, "HPCMOD_DEV_DIR": str(stack.root)})
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count(" ok |") == 10
+    assert done.stdout.count(" ok |") == 11
 
 
 @pytest.fixture

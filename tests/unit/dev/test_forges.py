@@ -29,10 +29,11 @@ def commands_of(workflow: dict[str, Any]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
-def test_workflows_run_all_tests_and_remove_one_room(name: str) -> None:
+def test_workflows_run_all_tests_remove_one_room_and_try_another_release(name: str) -> None:
     assert [command for command in commands_of(read_yaml(name)) if "apt-get" not in command] == [
         "./dev/test",
         "./dev/without turn",
+        "./dev/matrix turn",
     ]
 
 
