@@ -51,7 +51,7 @@ class ContainerBuild(ContainerModule):
     @property
     def store(self):
         """Store of the sources."""
-        from hpcmod.building.ingredients import SourceStore, default_lock
+        from hpcmod.building import SourceStore, default_lock
 
         offline = self.cfg["offline_sources"]
         return SourceStore(
@@ -89,8 +89,7 @@ class ContainerBuild(ContainerModule):
         super().fetch_step(*args, **kwargs)
         if self.dry_run:
             return
-        from hpcmod.building.image import prepare_build
-        from hpcmod.building.ingredients import gather, plan_recipe  # imports requests, 0.1 s
+        from hpcmod.building import gather, plan_recipe, prepare_build  # imports requests, 0.1 s
 
         recipe = self.cfg["recipe"]
         with boundary(), ProgressLine(recipe) as progress:
@@ -108,14 +107,14 @@ class ContainerBuild(ContainerModule):
         self.tell(f"image {built.path}: {'already built' if built.reused else f'built by {built.engine}'}")
         with boundary():
             source = make_source(str(built.path), (), built.sha256)
-            image = find_source(source, (), policy=self.site.trust, environ=os.environ)
+            image = find_source(source, (), policy=self.site.images.trust, environ=os.environ)
         entry = {"name": self.image, "path": str(built.path), "cmd": None, "finalpath": self.builddir}
         self.src = [{**entry, "checksum": None, "expected": built.sha256, "image": image}]
 
     @functools.cached_property
     def build_options(self):
         """Build options for this machine."""
-        from hpcmod.building.image import BuildOptions
+        from hpcmod.building import BuildOptions
         from hpcmod.images import parse_compression
 
         return BuildOptions(
@@ -132,8 +131,7 @@ class ContainerBuild(ContainerModule):
 
     def build_image(self):
         """Build the planned image."""
-        from hpcmod.building.image import build_image
-        from hpcmod.building.ingredients import read_used, record_first_use
+        from hpcmod.building import build_image, read_used, record_first_use
 
         out = self.sif_of(self.build_plan)
         with boundary(), ProgressLine(f"building {self.image}") as progress:
@@ -144,8 +142,7 @@ class ContainerBuild(ContainerModule):
 
     def show_plan(self):
         """Print the build plan."""
-        from hpcmod.building.ingredients import plan_recipe
-        from hpcmod.building.text.recipe import render_build_plan
+        from hpcmod.building import plan_recipe, render_build_plan
 
         if self.cfg["recipe"]:
             with boundary():

@@ -87,24 +87,28 @@ from hpcmod.images import (
     verify_sif_trust,
 )
 from hpcmod.machine import load_site
-from hpcmod.machine.values.bind import Bind
-from hpcmod.modules import runtime, store
-from hpcmod.modules.commands import check_wrapped_commands
-from hpcmod.modules.eb import REPORT, report_exit_code
-from hpcmod.modules.own_site import site_of
-from hpcmod.modules.shared_prefix import read_shared_prefix
-from hpcmod.modules.text.modulefile import SUFFIXES, render_body, render_description
-from hpcmod.modules.text.plan import render_plan
-from hpcmod.modules.user_layer import PACKED
-from hpcmod.modules.values.plan import make_plan
-from hpcmod.modules.values.spec import (
-    HELP_PARAMETERS,
-    InstallSpec,
-    parse_commands,
-    parse_environment,
-    parse_help_texts,
-    parse_install_mode,
+from hpcmod.modules import (
+    EXIT_CODE_FILE,
+    VerifiedSif,
+    Ways,
+    add_logic,
+    check_wrapped_commands,
+    complete_record,
+    install,
+    prover,
+    read_record,
+    read_shared_prefix,
+    remove_own_copy,
+    render_body,
+    render_description,
+    render_plan,
+    report_exit_code,
+    site_of,
+    start_commands,
 )
+from hpcmod.modules.values.install_record import PACKED, SUFFIXES
+from hpcmod.modules.values.plan import make_plan
+from hpcmod.modules.values.spec import SPEC_PARAMETERS, parse_spec
 from hpcmod.modules.values.swap import with_mode
 
 
@@ -187,7 +191,7 @@ class ContainerModule(EasyBlock):
         with boundary():
             here = load_site(self.cfg["site_profile"], os.environ, self.cfg.path)
             asked = os.environ.get("HPCMOD_SITE") or self.cfg["site_profile"]
-            record = store.read_record(Path(self.shared.final(self.installdir) if self.shared else self.installdir))
+            record = read_record(Path(self.shared.final(self.installdir) if self.shared else self.installdir))
             site = site_of(record, here, os.environ, asked=asked, tell=self.tell)
             return with_mode(site, self.cfg["netstack"])
 
@@ -210,9 +214,8 @@ class ContainerModule(EasyBlock):
 
     def make_spec(self):
         """Return what this easyconfig requests."""
-        mode = parse_install_mode(self.cfg["install_mode"])
-        staged = "HPCMOD_STAGED" in os.environ  # `hpcmod publish`: the image is already in the catalogue
-        return InstallSpec(
+        spec = parse_spec(
+            {name: self.cfg[name] for name in SPEC_PARAMETERS},
             name=self.name,
             module=self.short_mod_name,
             variable=convert_name(self.name, upper=True),
@@ -220,16 +223,11 @@ class ContainerModule(EasyBlock):
             # the runtime takes a colon for the end of a path
             image=ImageReference.parse(self.image).file_name.replace(":", "-"),
             easyconfig=os.path.basename(self.cfg.path),
-            found_at=self.src[0]["path"] if self.src else store.read_record(Path(self.installdir)).image.source,
-            description=self.cfg["description"] or "",
-            homepage=self.cfg["homepage"] or "",
-            install_mode="central" if staged else mode,
-            binds=tuple(Bind.parse(text) for text in self.cfg["bind_paths"]),
-            commands=parse_commands(self.cfg["wrapped_commands"]),
-            environment=parse_environment(self.cfg["environment"]),
-            help_texts=parse_help_texts({name: self.cfg[name] for name in HELP_PARAMETERS}),
+            found_at=self.src[0]["path"] if self.src else read_record(Path(self.installdir)).image.source,
             syntaxes=self.syntaxes(),
         )
+        staged = "HPCMOD_STAGED" in os.environ  # `hpcmod publish`: the image is already in the catalogue
+        return replace(spec, install_mode="central") if staged else spec
 
     def syntaxes(self):
         """Return the syntax of the new modulefile, and those of old ones that use the same installation."""
@@ -256,7 +254,7 @@ class ContainerModule(EasyBlock):
 
     def tell(self, line):
         """Print a message for the user; on stderr for hpcmod, which may not show the steps of eb on stdout."""
-        called, quiet = REPORT in os.environ, self.silent or QUIET in os.environ
+        called, quiet = EXIT_CODE_FILE in os.environ, self.silent or QUIET in os.environ
         line = f"hpcmod: {line}" if called else line
         print_msg(terminal(line), log=self.log, silent=quiet, stderr=called, prefix=not called)
 
@@ -278,7 +276,7 @@ class ContainerModule(EasyBlock):
             origin = make_source(spec["filename"], urls, checksum)
             if build_option("enforce_checksums") and not origin.pinned:
                 raise EasyBuildError("Missing checksum for %s", name)
-            places, policy = self.image_directories(), self.site.trust
+            places, policy = self.image_directories(), self.site.images.trust
             image = find_source(origin, places, policy=policy, environ=os.environ) or self.download(origin)
         entry = {"name": name, "path": str(image.path), "cmd": None, "finalpath": self.builddir}
         expected = None if build_option("ignore_checksums") else image.sha256
@@ -366,7 +364,7 @@ class ContainerModule(EasyBlock):
         if not self.src:
             raise EasyBuildError("No image: sources is empty")
         source, local = self.src[0], self.src[0]["image"]
-        sif = store.VerifiedSif(
+        sif = VerifiedSif(
             local.path,
             source["expected"],
             provenance=local.provenance,
@@ -379,8 +377,8 @@ class ContainerModule(EasyBlock):
             check_wrapped_commands(self.plan.spec.commands or (), Path(source["path"]), self.plan.binds)
             for addition in additions:
                 addition.check(self.shared.final(self.installdir) if self.shared else Path(self.installdir))
-            prove = runtime.prover(os.environ, self.plan.trial)
-            image = store.install(self.plan, sif, store.Ways(prove, self.shared, progress, self.tell))
+            prove = prover(os.environ, self.plan.trial)
+            image = install(self.plan, sif, Ways(prove, self.shared, progress, self.tell))
         if source["checksum"] not in (None, image.sha256):
             print_warning("Ignoring the checksum mismatch: the sha256 of %s is %s", source["path"], image.sha256)
         self.tell(f"image {image.path}: {image.method}, sha256 {image.sha256}")
@@ -399,7 +397,7 @@ class ContainerModule(EasyBlock):
         scripts = ["runscripts/conda-python-simple", "bin/start-shell"] if self.plan.has_bash else []
         files = [self.plan.sif_places, "runscripts/get-master", *scripts, *packed]
         kwargs.setdefault("custom_paths", {"files": files, "dirs": []})
-        kwargs.setdefault("custom_commands", runtime.start_commands(os.environ, self.plan.trial, warn=warn))
+        kwargs.setdefault("custom_commands", start_commands(os.environ, self.plan.trial, warn=warn))
         with boundary():
             self._fit = check_fit(self.plan, os.environ, warn=warn)
         super().sanity_check_step(*args, **kwargs)
@@ -424,7 +422,7 @@ class ContainerModule(EasyBlock):
         """Write the module to a private directory and then move it into place, so that it is never incomplete."""
         if not self.dry_run:
             with boundary():
-                store.add_logic(look_for_notices(self.plan, os.environ), resources.runscript_files())
+                add_logic(look_for_notices(self.plan, os.environ), resources.runscript_files())
         if fake or self.dry_run:
             return super().make_module_step(fake=fake)
         final = Path(self.mod_filepath)
@@ -438,13 +436,13 @@ class ContainerModule(EasyBlock):
                 mkdir(str(final.parent), parents=True)
                 content = written.read_bytes()
                 # before the module: an installation with a module is complete, and is not repeated
-                store.complete_record(Path(self.installdir), final, content, fit=self._fit)
+                complete_record(Path(self.installdir), final, content, fit=self._fit)
                 write_file(final, content, mode=stat.S_IMODE(written.stat().st_mode))
         finally:
             self.mod_filepath = str(final)
         trace_msg(f"module file in place @ {final}")
         if self._installed and self._installed.method == "central":
-            store.remove_own_copy(self.plan)
+            remove_own_copy(self.plan)
         return modules
 
     def link_module(self, places, fake=False):

@@ -81,8 +81,7 @@ def make_plan_of(text: str) -> InstallPlan:
         images=Images(central=(f"/central/{value}",)),
         binds=SiteBinds(((Bind(f"/opt/{inline}", required=True),),), ((Bind(f"/a/{inline}", f"/b/{inline}", "ro"),),)),
         tunables=(Tunable("NCCL_SOCKET_IFNAME", value),),
-        caches=Caches(node_local=f"/tmp/{value}"),
-        module=ModuleRules(family=value),
+        module=ModuleRules(family=value, caches=Caches(node_local=f"/tmp/{value}")),
     )
     facts = replace(
         FACTS,

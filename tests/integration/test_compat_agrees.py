@@ -152,7 +152,7 @@ def test_inside_containers(stack: Stack, tmp_path: Path, of_this_machine: Stubs,
         place = captured / name.lstrip("/")
         place.write_bytes(content) if isinstance(content, bytes) else place.symlink_to(content.target)  # type: ignore[union-attr]
     netstack = Netstack((Bind(str(captured), IN_CONTAINER),)) if case.host else Netstack()
-    site = Site("here", netstack=netstack, network=Network(interfaces=("hsn0",)))  # so that a failing plugin matters
+    site = Site("here", network=Network(("hsn0",), netstack=netstack))  # so that a failing plugin matters
     binds = ["--bind", f"{captured}:{IN_CONTAINER}"] if case.host else []
     path = {"APPTAINERENV_LD_LIBRARY_PATH": make_library_path(("/usr/lib64",)) if case.host else "/usr/lib64"}
     asked = [str(stack.apptainer), "-s", "exec", *binds, str(image), LOADER, "--list", "/usr/lib64/libnccl-net.so"]
@@ -192,7 +192,8 @@ def test_with_two_real_releases_of_libfabric(
     stack: Stack, tmp_path: Path, two_releases: tuple[Path, Path], swap: bool
 ) -> None:
     image, captured = two_releases
-    site = Site("here", netstack=Netstack((Bind(str(captured), IN_CONTAINER),)) if swap else Netstack())
+    netstack = Netstack((Bind(str(captured), IN_CONTAINER),)) if swap else Netstack()
+    site = Site("here", network=Network(netstack=netstack))
     path = {"APPTAINERENV_LD_LIBRARY_PATH": make_library_path(())} if swap else {}
     binds = ["--bind", f"{captured}:{IN_CONTAINER}"] if swap else []
     asked = [str(stack.apptainer), "-s", "exec", *binds, str(image), LOADER, "--list", f"/{LIBRARIES}/libnccl-net.so"]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.modules.text.easyconfig import EasyconfigText, render_easyconfig
+from hpcmod.modules.text.easyconfig import render_easyconfig
+from hpcmod.modules.values.easyconfig import EasyconfigText, SifOrigin
 from tests.stack import EasyBuild, run
 from tests.unit.core.text.test_quote import HOSTILE
 
@@ -41,7 +42,7 @@ def written(directory: Path, texts: list[EasyconfigText]) -> list[Path]:
 def test_easybuild_reads_the_values_that_were_given(eb: EasyBuild, tmp_path: Path) -> None:
     base = EasyconfigText("Hostile", "1", "docker://ghcr.io/org/x@sha256:" + "0" * 64, "x", homepage="https://x.org")
     wanted = [
-        replace(base, version=str(number), description=text or "-", wrapped_commands=(text,))
+        replace(base, version=str(number), description=text or "-", wrapped_commands=((text, (text,)),))
         for number, text in enumerate(TEXTS)
     ]
     paths = written(tmp_path, [*wanted, replace(base, version="f", image="a file.sif", versionsuffix="-x")])
@@ -50,7 +51,7 @@ def test_easybuild_reads_the_values_that_were_given(eb: EasyBuild, tmp_path: Pat
     assert done.returncode == 0, done.stderr
     *read, file = map(json.loads, done.stdout.splitlines())
     assert [one["description"] for one in read] == [one.description for one in wanted]
-    assert [one["wrapped_commands"] for one in read] == [list(one.wrapped_commands) for one in wanted]
+    assert [one["wrapped_commands"] for one in read] == [[text] for text in TEXTS]
     assert read[0]["image"] == base.image
     assert (file["sources"], file["image"], file["versionsuffix"]) == (["a file.sif"], None, "-x")
 
@@ -65,7 +66,7 @@ def test_they_pass_the_checks_for_contributions(eb: EasyBuild, tmp_path: Path) -
             "x.sif",
             "short",
             checksum="a" * 64,
-            wrapped_commands=tuple(f"command{number}" for number in range(310)),
+            wrapped_commands=tuple((f"command{number}", (f"command{number}",)) for number in range(310)),
             comments=(everything,),
         ),
         EasyconfigText(
@@ -73,10 +74,13 @@ def test_they_pass_the_checks_for_contributions(eb: EasyBuild, tmp_path: Path) -
             "3",
             "x.sif",
             "short",
-            source_urls=(f"https://example.org/{'deep/' * 40}", "https://example.org/flat"),
+            sif=SifOrigin((f"https://example.org/{'deep/' * 40}", "https://example.org/flat")),
             checksum="a" * 64,
-            wrapped_commands=("python",),
-            command_words=(("c" * 200, ("a", "b" * 200, "--option " * 30)), ("short", ("a", "b"))),
+            wrapped_commands=(
+                ("python", ("python",)),
+                ("c" * 200, ("a", "b" * 200, "--option " * 30)),
+                ("short", ("a", "b")),
+            ),
             environment=(("A", "1"), ("N" * 200, "v" * 300), ("FLAGS", everything), ("B", "2")),
         ),
     ]

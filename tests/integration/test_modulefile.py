@@ -11,7 +11,8 @@ import pytest
 
 from hpcmod.core.resources import module_templates
 from hpcmod.machine.values.tables import ModuleRules
-from hpcmod.modules.text.modulefile import SYNTAXES, render_body, render_description, render_help
+from hpcmod.modules.text.modulefile import render_body, render_description, render_help
+from hpcmod.modules.values.install_record import SYNTAXES
 from hpcmod.modules.values.plan import InstallPlan
 from tests.installations import write_libexec
 from tests.plans import HOSTILE, as_shown, as_value, make_plan_of
@@ -149,7 +150,8 @@ def test_a_real_module_tool_loads_it_shows_it_and_starts_nothing(
     if (syntax, module_env.name) == ("Tcl", "lmod"):
         text = "".join(c for c in text if c <= "\uffff")  # Lmod's Tcl 8.6 supports no others
     plan = plan_of(text)
-    plan = replace(plan, site=plan.site._replace(module=ModuleRules("ai_container")))
+    site = plan.site._replace(module=ModuleRules("ai_container"))
+    plan = replace(plan, runscripts=plan.runscripts._replace(site=site))
     sif = Path(plan.own_sif)
     sif.parent.mkdir(parents=True, exist_ok=True)
     sif.touch()

@@ -16,7 +16,7 @@ from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.visible.notices import write_notices
 from hpcmod.core.resources import module_templates
 from hpcmod.machine.values.condition import Bound
-from hpcmod.modules.binds import find_newest
+from hpcmod.modules.binds import find_newest_path
 from hpcmod.modules.text.modulefile import render_body, render_description
 from hpcmod.modules.values.advisory import Advisory, HostFact
 from hpcmod.modules.values.plan import with_notices
@@ -75,7 +75,8 @@ def modules(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path) -> Mod
     (root / "runscripts").mkdir(parents=True)
     sif = root / plan.spec.image
     sif.touch()
-    plan = replace(plan, spec=replace(plan.spec, root=str(root)), own_sif=str(sif), sif_places=(str(sif),), binds=())
+    plan = replace(plan, spec=replace(plan.spec, root=str(root)), own_sif=str(sif), sif_places=(str(sif),))
+    plan = replace(plan, runscripts=plan.runscripts._replace(binds=()))
     plan = with_notices(plan, [str(tmp_path / "notices"), str(tmp_path / "nowhere")], SHA256)
     file = tmp_path / "modules" / (MODULE + (".lua" if syntax == "Lua" else ""))
     file.parent.mkdir(parents=True)
@@ -179,7 +180,7 @@ def test_an_advisory_is_shown_where_it_applies_and_the_command_agrees(
     said = modules.said(render_advisory_notice(advisory), NCCL_NET_GDR_LEVEL="PHB")
     assert (HANGS in said) == told
     environ = {"NCCL_NET_GDR_LEVEL": "PHB", "SIFPYTORCH": "/x.sif"}
-    assert advisory.holds_in(environ, find_newest, now=time.time()) == told
+    assert advisory.holds_in(environ, find_newest_path, now=time.time()) == told
 
 
 RECORD = CatalogueRecord("PyTorch", MODULE.partition("/")[2], MODULE, "x.sif", SHA256, 1)

@@ -14,7 +14,8 @@ from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import Site, Tunable
 from hpcmod.machine.values.tables import SiteBinds
 from hpcmod.modules.store import install_files
-from hpcmod.modules.text.modulefile import SUFFIXES, render_body, render_description
+from hpcmod.modules.text.modulefile import render_body, render_description
+from hpcmod.modules.values.install_record import SUFFIXES
 from hpcmod.modules.values.plan import make_plan
 from hpcmod.modules.values.spec import InstallSpec
 from tests.integration.conftest import LOADERS, SNAPSHOT, Loader

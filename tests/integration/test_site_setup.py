@@ -11,7 +11,8 @@ import pytest
 from hpcmod import __version__
 from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.modules.text.easyconfig import EasyconfigText, render_easyconfig
+from hpcmod.modules.text.easyconfig import render_easyconfig
+from hpcmod.modules.values.easyconfig import EasyconfigText
 from tests.stack import CHECKOUT, Done, ModuleTool, run
 
 pytestmark = pytest.mark.stack

@@ -16,15 +16,15 @@ from tests.stack import CHECKOUT
 CEILINGS = {
     "src/hpcmod": 5,
     "src/hpcmod/core": 4820,
-    "src/hpcmod/machine": 4215,
+    "src/hpcmod/machine": 4235,  # 20 more: tables and facts of nodes nested in values
     "src/hpcmod/images": 10440,
-    "src/hpcmod/modules": 5475,
-    "src/hpcmod/compat": 3520,
+    "src/hpcmod/modules": 5635,  # 160 more: the names for other rooms; what is pure has files of its own
+    "src/hpcmod/compat": 3530,  # 10 more: what a stack has for GPUs is a value
     "src/hpcmod/catalogue": 11320,  # 5 more: notices that do not fit are reported
-    "src/hpcmod/jobs": 3335,
+    "src/hpcmod/jobs": 3340,  # 5 more: the files of a job are a value
     "src/hpcmod/doctor": 1880,
     "src/hpcmod/packages": 6855,
-    "src/hpcmod/building": 2715,
+    "src/hpcmod/building": 2740,  # 25 more: the names for the easyblock; files that components share
     "src/hpcmod/notebooks": 1030,
     "src/hpcmod/runs": 6770,  # 105 more: pickles of others are read by our own reader
     "src/hpcmod/lint": 2600,

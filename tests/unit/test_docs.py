@@ -166,7 +166,7 @@ def test_the_site_profiles_that_are_shown_are_valid_and_show_the_right_form() ->
     first, second = (make_site([parse_profile(text, "site-profile.md")]) for text in texts)
     assert (first.name, first.images.central) == ("ours", ("/apps/containers",))
     assert cpu_masks(first.nodes.usual, 4)[0] == "0xfffe"
-    assert (second.name, second.caches.root) == ("mine", "/scratch/mine/cache")
+    assert (second.name, second.module.caches.root) == ("mine", "/scratch/mine/cache")
 
 
 def test_the_advisory_that_is_shown_is_valid_and_all_its_keys_are_explained() -> None:
@@ -181,14 +181,14 @@ def test_the_advisory_that_is_shown_is_valid_and_all_its_keys_are_explained() ->
 
 def test_the_trust_policy_that_is_shown_is_valid() -> None:
     (text,) = re.findall(r"^```toml\n(.*?)^```", page("docs/how-to/images.md"), re.MULTILINE | re.DOTALL)
-    policy = make_site([parse_profile(f'name = "ours"\n{text}', "images.md")]).trust
+    policy = make_site([parse_profile(f'name = "ours"\n{text}', "images.md")]).images.trust
     assert [rule.needs for rule in policy.rules] == [("signature",), ()]
 
 
 def test_the_netstack_that_is_shown_is_valid() -> None:
     (text,) = re.findall(r"^```toml\n(.*?)^```", page("docs/how-to/host-libraries.md"), re.MULTILINE | re.DOTALL)
     site = make_site([parse_profile(f'name = "ours"\n{text}', "host-libraries.md")])
-    assert site.all_binds == (site.netstack.directory,)
+    assert site.all_binds == (site.network.netstack.directory,)
 
 
 @pytest.mark.parametrize("path", sorted((CHECKOUT / "easyblocks").glob("*.py")), ids=lambda path: path.stem)

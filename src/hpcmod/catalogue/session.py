@@ -13,7 +13,7 @@ from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.values.facts import Package
 from hpcmod.core.values.finding import OK, WARN, Finding
 from hpcmod.machine import load_site
-from hpcmod.modules.installed import read_record
+from hpcmod.modules import read_record
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from hpcmod.core.fs.reading import read_file
 from hpcmod.core.progress import Progress
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.images import file_sha256
-from hpcmod.modules.installed import read_record
+from hpcmod.modules import read_record
 
 _REPAIR = "To repair it, publish the same image under the same name again."
 

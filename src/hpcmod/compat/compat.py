@@ -41,7 +41,7 @@ from hpcmod.core.values.finding import FAIL, WARN, Finding
 from hpcmod.images import read_facts
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import IN_CONTAINER, Site
-from hpcmod.modules.binds import explain_binds
+from hpcmod.modules import explain_binds
 from hpcmod.modules.values.swap import swaps_libraries
 
 _Kind = TypeVar("_Kind", Fabric, Mpi)
@@ -117,7 +117,7 @@ def make_case(
         view = files.with_binds((*bound, *injected))
         first = (IN_CONTAINER,) if swaps and IN_CONTAINER in dict(bound) else ()
         search, _ = find_search(view, facts.architecture, first)
-        search = _with_last(search, site.netstack.search_last if swaps else ())
+        search = _with_last(search, site.network.netstack.search_last if swaps else ())
         seen = find_stack(view, facts, first)
         host = _see_host(read_host(libraries, root=root), seen, view, search, next(iter(first), ""))
         more = replace(search, defaults=(*search.defaults, *find_directories(view, search, facts)))

@@ -15,8 +15,7 @@ from hpcmod.core.errors import CheckFailedError, HpcmodError
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.machine import load_site
 from hpcmod.machine.values.site import Site
-from hpcmod.modules.installed import find_installed, module_trees, read_record
-from hpcmod.modules.own_place import own_module_trees
+from hpcmod.modules import find_installed, module_trees, own_module_trees, read_record
 from hpcmod.modules.values.install_record import NO_RECORD, Fit, InstallRecord
 
 if TYPE_CHECKING:  # only an installation has a plan, whose parts take time to import
@@ -48,7 +47,7 @@ def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[
             f"{refused[0].cure}\nFor the full report: hpcmod compat {image}. To install it anyway: "
             "eb --skip-sanity-check ...",
         )
-    known = Fit(has_mpi=case.image.mpi is not None, targets=case.image.targets)
+    known = Fit(has_mpi=case.image.mpi is not None, targets=case.image.gpu.targets)
     if plan.spec.binds:  # `hpcmod job` does not know these
         return known
     return replace(

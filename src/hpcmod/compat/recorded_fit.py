@@ -12,8 +12,7 @@ from hpcmod import __version__
 from hpcmod.compat.values.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
 from hpcmod.machine import read_gpu_targets
 from hpcmod.machine.values.site import Site
-from hpcmod.modules.binds import explain_binds
-from hpcmod.modules.installed import Installed
+from hpcmod.modules import Installed, explain_binds
 from hpcmod.modules.values.install_record import Fit
 
 _STAMPED = ("etc/ld.so.cache", "etc/apptainer/rocmliblist.conf", "etc/singularity/rocmliblist.conf")

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -19,6 +19,9 @@ from hpcmod.core.log import CommandLine, Logger
 from hpcmod.core.which import which
 
 _LOG = Logger(__name__)
+
+TO_STDERR = 2
+"""Descriptor for the stdout of a program that we `call` while our own stdout is reserved for data."""
 
 _LOOK = 0.5  # seconds after which a silent program is checked
 _PATIENCE = 10  # seconds that a program has to clean up after it is asked to end
@@ -47,7 +50,6 @@ def run(
     timeout: float | None = None,
     cwd: Path | None = None,
     tied: bool = False,
-    shows_errors: bool = False,
 ) -> Completed:
     """Run a program to its end and return its result; the caller checks the exit status.
 
@@ -58,8 +60,6 @@ def run(
     `cwd`: The program's working directory; None for our own.
     `tied`: Whether the program ends with this process: it leads a session, which is ended on any exception, and gets
         SIGTERM when this process is killed.
-    `shows_errors`: Whether its stderr is our own, and not in the result. Programs that it leaves running may keep that
-        open.
 
     Raises LackingError if the program is not on this machine, or did not end in time.
     """
@@ -71,7 +71,7 @@ def run(
         tied=tied,
         stdin=None if stdin is None else subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=None if shows_errors else subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         errors="replace",
         start_new_session=tied,
@@ -87,7 +87,7 @@ def run(
                 raise LackingError(f"{argv[0]} did not end within {timeout} s") from err
             raise
     _LOG.debug("%s ended with status %d after %.1f s", argv[0], child.returncode, time.monotonic() - began)
-    return Completed(child.returncode, stdout, stderr or "")
+    return Completed(child.returncode, stdout, stderr)
 
 
 def call(
@@ -96,18 +96,16 @@ def call(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     stdin: int | None = None,
+    stdout: int | None = None,
     tied: bool = False,
-    to_stderr: bool = False,
 ) -> int:
     """Run a program on our own terminal to its end and return its exit status.
 
     `cwd`, `tied`: As for `run`; it stays in our session, where it receives Ctrl-C itself.
-    `stdin`: Descriptor of its standard input; None for our own.
-    `to_stderr`: Whether its stdout goes to stderr, because stdout is reserved for our own data.
+    `stdin`, `stdout`: Descriptors of its standard input and output; None for our own.
 
     Raises LackingError if the program is not on this machine.
     """
-    stdout = sys.stderr.fileno() if to_stderr else None
     with _start(argv, env=env, cwd=cwd, tied=tied, stdin=stdin, stdout=stdout) as child:
         try:
             status = child.wait()
@@ -137,62 +135,62 @@ def _start(
         raise _cannot_start(argv[0], err) from err
 
 
-def follow(
-    argv: Sequence[str],
-    *,
-    log: Path,
-    env: Mapping[str, str],
-    cwd: Path,
-    on_start: Callable[[int], None] = lambda _: None,
-    on_line: Callable[[str], None] = lambda _: None,
-    tied: bool = False,
-) -> int:
-    """Run a long program in its own session, write all its output to a log, and return its exit status.
+class Followed:
+    """A long program that runs in its own session."""
 
-    `log`: File to which the program's stdout and stderr are appended as they arrive.
-    `on_start`: Called with the process ID, which is also the session ID.
-    `on_line`: Called with each line; an exception from it ends the program and everything it started, as Ctrl-C does.
-    `tied`: Whether the program gets SIGTERM when this process is killed.
+    status = 0
+    """Its exit status, after it has ended."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self.session = child.pid
+        """ID of its process and its session."""
+        self._child = child
+
+    def lines(self, log: Path | None = None) -> Iterator[str]:
+        """Yield the lines of its stdout and stderr until it has ended, and append their bytes to a log as they arrive.
+
+        A process that it left running may keep its output open forever.
+        """
+        with (log or Path(os.devnull)).open("ab", buffering=0) as file:
+            for line in self._lines():
+                file.write(line)
+                yield line.decode(errors="replace").rstrip()
+
+    def _lines(self) -> Iterator[bytes]:
+        pipe, rest = self._child.stdout.fileno() if self._child.stdout else -1, b""
+        while True:
+            ended = self._child.poll() is not None
+            there = select.select([pipe], [], [], 0 if ended else _LOOK)[0]
+            block = os.read(pipe, 1 << 16) if there else b""
+            *lines, rest = (rest + block).split(b"\n")
+            yield from (line + b"\n" for line in lines)
+            if not block and (there or ended):
+                break
+        if rest:
+            yield rest
+
+
+@contextlib.contextmanager
+def follow(
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, tied: bool = False
+) -> Iterator[Followed]:
+    """Run a long program, whose lines the block reads, to its end; an exception ends it and everything it started.
+
+    `tied`: Whether it gets SIGTERM when this process is killed.
 
     Raises LackingError if the program is not on this machine.
     """
-    child = _start(
-        argv,
-        env=env,
-        cwd=cwd,
-        tied=tied,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    with child, log.open("ab", buffering=0) as file:  # unbuffered, so that readers of the log see the current state
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    child = _start(argv, env=env, cwd=cwd, tied=tied, start_new_session=True, **streams)
+    program = Followed(child)
+    with child:
         try:
-            on_start(child.pid)
-            for line in _lines(child):
-                file.write(line)
-                on_line(line.decode(errors="replace").rstrip())
+            yield program
         except BaseException:
             _end_group(child)
             raise
-        status = child.wait()
-        _LOG.debug("%s ended with status %d; its output is in %s", argv[0], status, log)
-        return status
-
-
-def _lines(child: subprocess.Popen[bytes]) -> Iterator[bytes]:
-    """Yield a program's lines until it has ended: a process that it left running may keep its output open forever."""
-    pipe, rest = child.stdout.fileno() if child.stdout else -1, b""
-    while True:
-        ended = child.poll() is not None
-        there = select.select([pipe], [], [], 0 if ended else _LOOK)[0]
-        block = os.read(pipe, 1 << 16) if there else b""
-        *lines, rest = (rest + block).split(b"\n")
-        yield from (line + b"\n" for line in lines)
-        if not block and (there or ended):
-            break
-    if rest:
-        yield rest
+        program.status = child.wait()
+    _LOG.debug("%s ended with status %d", argv[0], program.status)
 
 
 def _end_group(child: subprocess.Popen[bytes]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,9 +11,7 @@ from hpcmod.core.process import run
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.core.which import which
 from hpcmod.machine import COMMANDS, EB_SYNTAX, EB_TOOL, LMOD, find_module_tool, load_site
-from hpcmod.modules.eb import find_eb, run_eb
-from hpcmod.modules.runtime import find_runtime
-from hpcmod.modules.site_eb import PYTHON, why_not
+from hpcmod.modules import find_eb, find_runtime, run_eb, why_no_easyblock
 
 
 def check_machine(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Finding]:
@@ -94,7 +91,7 @@ def _check_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
     on_path = which("eb", environ)
     yield Finding(OK, "eb", eb if on_path else f"{eb}, which `hpcmod install` uses; it is not on PATH")
     yield from _check_tool_of_eb(environ)
-    reason = why_not(environ if on_path else {**environ, PYTHON: sys.executable})
+    reason = why_no_easyblock(environ)
     known = Finding(OK, "easyblock", f"{eb} knows ContainerModule")
     yield Finding(FAIL, "easyblock", reason, 'eval "$(hpcmod site env)"') if reason else known
 

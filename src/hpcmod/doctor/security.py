@@ -151,7 +151,7 @@ def check_policy(environ: Mapping[str, str]) -> Iterator[Finding]:
     keys = [*policy.keys, *(key for rule in policy.rules for key in rule.keys)]
     for path in dict.fromkeys([str(profile), *keys]):
         yield from _check_guarded(path)
-    if found.site.trust.also:
+    if found.site.images.trust.also:
         used = f"the profile {found.choice.profile} ({found.choice.reason}) is used"
         yield Finding(WARN, "trust policy", f"{used}; it can make the policy stricter, but not weaker")
 

@@ -15,7 +15,7 @@ from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.jobs import find_mpi_types
 from hpcmod.machine import Machine
 from hpcmod.machine.values.site import Site
-from hpcmod.modules.binds import explain_binds
+from hpcmod.modules import explain_binds
 
 GPU_DEVICES = {"amd": ("/dev/kfd",), "nvidia": ("/dev/nvidiactl", "/proc/driver/nvidia/version")}
 """By vendor, paths that exist if the driver is loaded."""
@@ -64,7 +64,7 @@ def _check_binds(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def _check_netstack(site: Site) -> Iterator[Finding]:
     """Yield what is wrong with the host's captured libraries, if anything."""
-    for candidate in explain_binds((site.netstack.directory,), {}):
+    for candidate in explain_binds((site.network.netstack.directory,), {}):
         if not candidate.kept or not Path(candidate.bind.source, RECORD).is_file():
             continue
         try:
@@ -141,8 +141,8 @@ def _check_mpi(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def _check_places(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
     places = {
-        "caches": site.caches.node_local,
-        **{f"stage {stage.name}": stage.directory for stage in site.stage_places},
+        "caches": site.module.caches.node_local,
+        **{f"stage {stage.name}": stage.directory for stage in site.job.stage_places},
     }
     for name, directory in places.items():
         path = Path(_expand(directory, environ))

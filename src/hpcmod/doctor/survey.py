@@ -22,8 +22,7 @@ from hpcmod.jobs.values.cluster import Cluster
 from hpcmod.jobs.values.slurm import spell_options
 from hpcmod.machine import LMOD, find_init, find_module_tool, node_program
 from hpcmod.machine.values.facts import parse_facts
-from hpcmod.modules.runtime import find_runtime
-from hpcmod.modules.step import find_check_step
+from hpcmod.modules import find_check_step, find_runtime
 
 _PATIENCE = 60.0  # seconds for a program of this node
 _LONG = 600.0  # seconds until a node of a partition is free, and has answered

@@ -51,7 +51,7 @@ def make_options(
         architecture=architecture_name(platform.machine()),
         tool=tool,
         environ=environ,
-        policy=site.trust,
+        policy=site.images.trust,
         striping=site.images.striping,
         cache=open_cache(site, environ) if use_cache else None,
         access=Access(allow_http=allow_http, announce=cache(tell)),  # once per message

@@ -32,7 +32,7 @@ from hpcmod.importing.outcome import (
     with_registry,
 )
 from hpcmod.machine.values.bind import KERNEL, Bind, can_be_bound
-from hpcmod.modules.text.easyconfig import EasyconfigText
+from hpcmod.modules.values.easyconfig import EasyconfigText
 from hpcmod.modules.values.spec import why_no_variable
 
 _TRUE, _FALSE = "true", "false"

@@ -15,7 +15,7 @@ from pathlib import Path
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.documents import load_toml
 from hpcmod.core.values.strict_json import JsonObject
-from hpcmod.modules.easyconfigs.files import read_recipe
+from hpcmod.modules import read_recipe
 
 LEVELS = 10
 """Levels of files that inherit from one another, as documented."""

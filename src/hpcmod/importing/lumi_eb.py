@@ -26,10 +26,10 @@ from hpcmod.importing.outcome import (
     shell_text,
     shown_text,
 )
-from hpcmod.modules.text.easyconfig import EasyconfigText, ParameterValue, Templated
+from hpcmod.modules.values.easyconfig import EasyconfigText, ParameterValue, SifOrigin, Templated
 from hpcmod.modules.values.easyconfig_text import CONSTANTS, fill_templates, fill_values, templates_of
 from hpcmod.modules.values.parameters import MODULE_CLASSES
-from hpcmod.modules.values.spec import why_no_variable
+from hpcmod.modules.values.spec import Commands, why_no_variable
 from hpcmod.modules.values.static_values import StaticValues, read_static_values
 from hpcmod.modules.values.written_binds import LUA_BINDS, LUA_STRING, binds_of
 
@@ -109,6 +109,7 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
             "",
         )
     said = Findings()
+    how = f"Copy {sif} to a source path, or to one of the site's image directories"
     easyconfig = EasyconfigText(
         name=_needed(read, values, "name"),
         version=_needed(read, values, "version"),
@@ -116,9 +117,7 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
         image=sif,
         description=full_description(_text(values, "description"), said),
         homepage=secure_homepage(_text(values, "homepage"), said),
-        source_urls=tuple(_strings(values.get("source_urls"))),
-        download_instructions=_text(values, "download_instructions")
-        or f"Copy {sif} to a source path, or to one of the site's image directories",
+        sif=SifOrigin(tuple(_strings(values.get("source_urls"))), _text(values, "download_instructions") or how),
         checksum=_checksum(values),
         wrapped_commands=_commands(read, scripts, said),
         moduleclass=_module_class(_text(values, "moduleclass"), said),
@@ -185,11 +184,11 @@ def _checksum(values: Mapping[str, Any]) -> str:
     return checksum if re.fullmatch("[0-9a-f]{64}", checksum) else ""
 
 
-def _commands(read: StaticValues, scripts: ShellCommands, said: Findings) -> tuple[str, ...] | None:
+def _commands(read: StaticValues, scripts: ShellCommands, said: Findings) -> Commands | None:
     """Return the commands that the recipe wraps; None, the default ones, if they cannot be determined."""
     if "postinstallcmds" in read.unknown:
         return None
-    commands = choose_commands(scripts.wrapped, said)
+    commands = choose_commands({name: (name,) for name in scripts.wrapped}, said)
     if commands:
         said.changed.append("the commands on PATH are hpcmod's wrappers, and work in the container too")
     return commands

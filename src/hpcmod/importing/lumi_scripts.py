@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from hpcmod.modules.text.runscript import RUNSCRIPTS
+from hpcmod.modules.values.install_record import RUNSCRIPTS
 from hpcmod.modules.values.spec import OWN_COMMANDS
 
 OUR_SCRIPTS = OWN_COMMANDS | {*RUNSCRIPTS}

@@ -24,7 +24,7 @@ from hpcmod.importing.outcome import (
     of_registry,
     settle_names,
 )
-from hpcmod.modules.text.easyconfig import EasyconfigText, ParameterValue
+from hpcmod.modules.values.easyconfig import EasyconfigText, ParameterValue
 from hpcmod.modules.values.spec import why_no_variable
 
 _STRING = r""""((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'"""

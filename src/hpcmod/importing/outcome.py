@@ -11,9 +11,9 @@ from typing import Union
 
 from hpcmod.core.errors import HpcmodError, explain_os_error
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.modules.easyconfigs.files import find_recipes, read_recipe
-from hpcmod.modules.text.easyconfig import EasyconfigText
-from hpcmod.modules.values.spec import COMMAND_NAME, HOST_COMMANDS
+from hpcmod.modules import find_recipes, read_recipe
+from hpcmod.modules.values.easyconfig import EasyconfigText
+from hpcmod.modules.values.spec import COMMAND_NAME, HOST_COMMANDS, Commands
 
 UNPINNED = "no digest is given, so the image is identified by its tag alone"
 MOVING = "the tag latest without a digest can mean another image tomorrow"
@@ -43,10 +43,11 @@ class ImportedEasyconfig:
     def carried(self) -> tuple[str, ...]:
         """Return what is in the easyconfig, by the names of its parameters, e.g. `docurls`, `the command samtools`."""
         text = self.easyconfig
-        names = ("name", "version", "versionsuffix", "image", "description", "homepage", "source_urls", "checksum")
+        names = ("name", "version", "versionsuffix", "image", "description", "homepage", "checksum")
         return (
             *(name for name in (*names, "moduleclass") if getattr(text, name)),
-            *(f"the command {name}" for name in text.wrapped_commands or ()),
+            *(["source_urls"] if text.sif.urls else []),
+            *(f"the command {name}" for name, _ in text.wrapped_commands or ()),
             *(f"the bind {bind}" for bind in text.bind_paths),
             *(f"the variable {name}" for name, _ in text.environment),
             *(name for name, _ in text.parameters),
@@ -112,17 +113,17 @@ def _note_namesakes(outcome: Outcome, spaces: Mapping[str, Mapping[tuple[str, ..
     return replace(outcome, notes=(*outcome.notes, said))
 
 
-def choose_commands(names: Iterable[str], said: Findings) -> tuple[str, ...]:
-    """Return the commands that can be wrapped, each once; report the others."""
+def choose_commands(commands: Mapping[str, tuple[str, ...]], said: Findings) -> Commands:
+    """Return the commands that can be wrapped; report the others."""
     chosen = []
-    for name in dict.fromkeys(names):
+    for name, words in commands.items():
         if name in HOST_COMMANDS:
             cure = f"run it by `singularity exec $SIF {name}`"
             said.left_out.append(f"the command {name}, which would hide the host's command: {cure}")
         elif not COMMAND_NAME.fullmatch(name):
             said.left_out.append(f"the command {name!r}, which is not a valid file name")
         else:
-            chosen.append(name)
+            chosen.append((name, words))
     return tuple(chosen)
 
 
@@ -168,15 +169,13 @@ def of_registry(
     `commands`: Commands to wrap, each with the program that it runs and its arguments; None: the default ones of the
         image.
     """
-    wrapped = choose_commands(commands or (), said)
     description = full_description(easyconfig.description, said)
     return replace(
         easyconfig,
         image=reference.text,
         description=description or f"{easyconfig.name} {easyconfig.version}, from {reference.registry}",
         homepage=secure_homepage(easyconfig.homepage, said),
-        wrapped_commands=None if commands is None else wrapped,
-        command_words=tuple((name, words) for name in wrapped if (words := (commands or {})[name]) != (name,)),
+        wrapped_commands=None if commands is None else choose_commands(commands, said),
         moduleclass="tools",
     )
 

@@ -28,8 +28,8 @@ from hpcmod.importing.outcome import (
     with_registry,
 )
 from hpcmod.importing.values.container_yaml import Alias, ContainerYaml, override_recipe, parse_container_yaml
-from hpcmod.modules.easyconfigs.files import read_recipe
-from hpcmod.modules.text.easyconfig import EasyconfigText
+from hpcmod.modules import read_recipe
+from hpcmod.modules.values.easyconfig import EasyconfigText
 from hpcmod.modules.values.spec import is_program, why_no_variable
 
 _SHELL = re.compile(r"[$`&|;<>(){}*?~\\\n]|^\s*(?:\.|source)\s|^\w+=")

@@ -20,8 +20,8 @@ from hpcmod.importing.outcome import (
     secure_homepage,
     settle_names,
 )
-from hpcmod.modules.easyconfigs.files import find_recipes
-from hpcmod.modules.text.easyconfig import EasyconfigText
+from hpcmod.modules import find_recipes
+from hpcmod.modules.values.easyconfig import EasyconfigText
 from hpcmod.modules.values.image_name import FRAMEWORKS, choose_module_class, split_name
 
 _TOOL_TWICE = re.compile(

@@ -10,7 +10,7 @@ from hpcmod.core.errors import HpcmodError
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.fs.tree import write_file
 from hpcmod.importing.outcome import ImportedEasyconfig, Outcome, Refused
-from hpcmod.modules.text.easyconfig import render_easyconfig
+from hpcmod.modules import render_easyconfig
 
 _LIMIT = 4 << 20  # bytes of an easyconfig
 

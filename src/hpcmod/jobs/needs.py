@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from hpcmod.core.errors import HpcmodError
 from hpcmod.jobs.values.request import JobRequest, is_command
 from hpcmod.jobs.values.slurm import value_of
-from hpcmod.modules.installed import Installed
-from hpcmod.modules.own_packages import find_packages
+from hpcmod.modules import Installed, find_packages
 
 if TYPE_CHECKING:
     from hpcmod.images import ImageCommands

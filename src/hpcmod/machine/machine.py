@@ -74,8 +74,9 @@ def find_machine(asked: str | None, environ: Mapping[str, str], *, flag: str | N
     profiles = _with_bases(_read(choice.profile), (other.profile for other in choices))
     site = make_site(profiles)._replace(profile=_named_again(choice.profile, profiles[-1]))
     policy = system_policy(environ)
-    if policy not in (None, site.trust):
-        site = site._replace(trust=site.trust._replace(also=policy))
+    if policy not in (None, site.images.trust):
+        trust = site.images.trust._replace(also=policy)
+        site = site._replace(images=site.images._replace(trust=trust))
     return Machine(site, choice, tuple(profiles))
 
 
@@ -98,7 +99,7 @@ def system_policy(environ: Mapping[str, str]) -> TrustPolicy | None:
     if not SYSTEM_PROFILE.is_file():
         return None
     rest = (choice.profile for choice in detect(environ))
-    policy = make_site(_with_bases(_read(str(SYSTEM_PROFILE)), rest)).trust
+    policy = make_site(_with_bases(_read(str(SYSTEM_PROFILE)), rest)).images.trust
     return None if policy == ANYTHING else policy
 
 

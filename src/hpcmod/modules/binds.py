@@ -119,7 +119,7 @@ def _preference(path: str) -> tuple[bool, str]:
     return Path(path, ON_HOST).exists(), version_key(path)
 
 
-def find_newest(pattern: str) -> str:
+def find_newest_path(pattern: str) -> str:
     """Return the newest path that matches a pattern, in which only `*` and `?` are special; empty if none does."""
     return next(iter(_existing(pattern.replace(KERNEL, os.uname().release))), "")
 

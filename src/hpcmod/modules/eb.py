@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hpcmod.core.errors import CheckFailedError, LackingError, NotFoundError
 from hpcmod.core.log import current_settings
-from hpcmod.core.process import Completed, call, run
+from hpcmod.core.process import TO_STDERR, Completed, call, run
 from hpcmod.core.values.text import without_relative_entries
 from hpcmod.core.which import which
 from hpcmod.machine import is_profile_file
@@ -23,7 +23,7 @@ _FILES = ("HPCMOD_CACHE", "HPCMOD_LOCK", "HPCMOD_LOG_FILE")
 
 _EB_LOG = re.compile(r"(?:log file\(s\)|in case of crash) (/.+)")
 
-REPORT = "HPCMOD_EXIT_CODE_FILE"
+EXIT_CODE_FILE = "HPCMOD_EXIT_CODE_FILE"
 """Environment variable with the file in which the easyblock stores the exit code of its error."""
 
 _SIGNALLED = 128  # shell exit statuses above this mean: ended by a signal
@@ -43,14 +43,17 @@ def call_eb(
     """
     with tempfile.TemporaryDirectory(prefix="hpcmod-") as directory:
         report = Path(directory, "exit-code")
-        command, ours = [find_eb(environ), *arguments], {**isolated(environ), REPORT: str(report)}
+        command, ours = [find_eb(environ), *arguments], {**isolated(environ), EXIT_CODE_FILE: str(report)}
         if shown or current_settings().level:
-            return _translate(call(command, env=ours, cwd=_NEUTRAL, tied=True, to_stderr=not shown), report)
-        done = run(command, env=ours, cwd=_NEUTRAL, tied=True, shows_errors=True)
-        logs = _EB_LOG.findall(done.stdout)
-        if done.status and logs:
+            stdout = None if shown else TO_STDERR
+            return _translate(call(command, env=ours, cwd=_NEUTRAL, stdout=stdout, tied=True), report)
+        output = Path(directory, "output")
+        with output.open("wb") as file:
+            status = call(command, env=ours, cwd=_NEUTRAL, stdout=file.fileno(), tied=True)
+        logs = _EB_LOG.findall(output.read_text(errors="replace"))
+        if status and logs:
             tell(f"the log of eb: {logs[-1]}")
-        return _translate(done.status, report)
+        return _translate(status, report)
 
 
 def _translate(status: int, report: Path) -> int:
@@ -69,9 +72,9 @@ def _translate(status: int, report: Path) -> int:
 
 def report_exit_code(code: int, environ: Mapping[str, str]) -> None:
     """Store an error's exit code for the hpcmod that started `eb`; do nothing if `eb` was started otherwise."""
-    if environ.get(REPORT):
+    if environ.get(EXIT_CODE_FILE):
         with suppress(OSError):
-            Path(environ[REPORT]).write_text(str(code))
+            Path(environ[EXIT_CODE_FILE]).write_text(str(code))
 
 
 def run_eb(arguments: Sequence[str], environ: Mapping[str, str]) -> Completed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,26 +14,20 @@ from hpcmod.core.fs.reading import open_regular, read_file
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.text import is_file_name
 from hpcmod.modules.values.install_record import (
+    LOGIC,
+    MODULES,
     NO_RECORD,
+    PROGRAM,
+    RECORD,
     RECORD_LIMIT,
     InstalledImage,
     InstallRecord,
+    find_root,
     parse_install_record,
 )
 
-RECORD = "record.json"
-"""Record of an installation's content: the last file written before the modulefile."""
-
-DEFINITIONS = "share/docker-defs"
-"""Directory of the definitions of images, below the root of an installation."""
-
-PROGRAM = "in-environment"
-"""Program that runs the image of an installation with the environment of its module."""
-
-_MARK = b"Written by hpcmod."
 _LIMIT = 4 << 20  # bytes read from a modulefile; the package list of a large image takes 0.1 MB
-_ROOT = re.compile(rb'^(?:local root =|set root) "((?:[^"\\]|\\.)*)"$', re.MULTILINE)
-_EASYBUILD = (("EASYBUILD_INSTALLPATH_MODULES", "all"), ("EASYBUILD_INSTALLPATH", "modules/all"))
+_EASYBUILD = (("EASYBUILD_INSTALLPATH_MODULES", "all"), ("EASYBUILD_INSTALLPATH", MODULES))
 
 
 @dataclass(frozen=True)
@@ -100,29 +93,6 @@ def read_record(root: Path) -> InstallRecord:
         return NO_RECORD
 
 
-PACKAGES = "libexec/packages"
-"""List of the image's packages, for the modulefile."""
-
-
-LOGIC = {"Lua": ".lua", "Tcl": ".tcl"}
-"""Suffixes of the files in libexec/ that a modulefile calls, by its syntax."""
-
-
-def link_of(name: str) -> str:
-    """Return the target of a link in an installation, by its path below the root; empty for other files.
-
-    The commands are links to one wrapper, which knows by its own name what to run; records have the text behind a link.
-    """
-    if name == PROGRAM:
-        return f"libexec/{PROGRAM}"
-    return "../libexec/wrapper" if name.startswith("bin/") else ""
-
-
-def is_started(name: str) -> bool:
-    """Return whether a file of an installation is started, not read: parts have a suffix or are in runscripts/lib."""
-    return not name.startswith("runscripts/lib/") and "." not in Path(name).name and name not in (PACKAGES, "README")
-
-
 def module_trees(
     environ: Mapping[str, str], *, more: Iterable[Path] = (), without: Iterable[Path] = ()
 ) -> tuple[Path, ...]:
@@ -130,7 +100,7 @@ def module_trees(
     named = [Path(place) for place in environ.get("MODULEPATH", "").split(":") if place.startswith("/")]
     trees = [Path(environ[name], below) for name, below in _EASYBUILD if environ.get(name)]
     prefix = environ.get("EASYBUILD_PREFIX") or (f"{environ['HOME']}/.local/easybuild" if environ.get("HOME") else "")
-    trees += [Path(prefix, "modules/all")] if prefix else []
+    trees += [Path(prefix, MODULES)] if prefix else []
     unwanted = {os.path.realpath(place) for place in without}
     return tuple(place for place in dict.fromkeys([*named, *trees, *more]) if os.path.realpath(place) not in unwanted)
 
@@ -147,17 +117,17 @@ def find_installed(trees: Iterable[Path], name: str | None = None) -> Iterator[I
                 yield installed
 
 
-def find_without_modulefile(software: Iterable[Path], text: str) -> Iterator[Installed]:
-    """Yield installations whose modulefile was deleted, by NAME/VERSION or NAME, sorted by directory.
+def find_without_modulefile(trees: Iterable[Path], text: str) -> Iterator[Installed]:
+    """Yield installations below the prefixes of module trees whose modulefile was deleted, by NAME/VERSION or NAME.
 
-    Their modulefile is the deleted one.
-
-    `software`: Directories that contain installations.
+    Their modulefile is the deleted one. They are sorted by directory.
     """
     name, _, version = text.partition("/")
     if not all(map(is_file_name, text.split("/"))):
         return
-    for root in (root for place in software for root in sorted(place.glob(f"{escape(name)}/{escape(version) or '*'}"))):
+    prefixes = dict.fromkeys(tree.parents[1] for tree in trees if str(tree).endswith(f"/{MODULES}"))
+    pattern = f"software/{escape(name)}/{escape(version) or '*'}"
+    for root in (root for prefix in prefixes for root in sorted(prefix.glob(pattern))):
         record = read_record(root)
         path = record.modulefile.path
         if path.startswith("/") and not os.path.lexists(path):
@@ -182,10 +152,11 @@ def _modulefiles(tree: Path, name: str) -> Iterator[tuple[str, Path]]:
                 yield f"{name}/{entry.name.removesuffix('.lua')}", Path(entry.path)
 
 
-def find_in_tree(tree: Path, module: str) -> Installed | None:
-    """Find a module in one tree by its full name."""
-    copies = (read_installed(tree / f"{module}{end}", module) for end in (".lua", ""))
-    return next((copy for copy in copies if copy), None)
+def find_in_trees(trees: Iterable[Path], module: str) -> Iterator[Installed]:
+    """Yield the copies of a module by its full name, at most one of each tree."""
+    for tree in trees:
+        copies = (read_installed(tree / f"{module}{end}", module) for end in (".lua", ""))
+        yield from [copy for copy in copies if copy][:1]
 
 
 def read_installed(modulefile: Path, module: str) -> Installed | None:
@@ -196,14 +167,5 @@ def read_installed(modulefile: Path, module: str) -> Installed | None:
     except OSError:
         return None
     is_module = modulefile.suffix == ".lua" or text.startswith(b"#%Module")  # else EasyBuild's backup of an earlier one
-    root = find_root(text) if is_module else None
-    return Installed(module, modulefile, root, read_record(root)) if root else None
-
-
-def find_root(modulefile: bytes) -> Path | None:
-    """Return the installation directory that a modulefile loads; None if hpcmod did not write the modulefile."""
-    match = _ROOT.search(modulefile)
-    if _MARK not in modulefile or match is None:
-        return None
-    # an installation path has no control characters, so a backslash only escapes the next character
-    return Path(os.fsdecode(re.sub(rb"\\(.)", rb"\1", match[1])))
+    root = find_root(text) if is_module else ""
+    return Installed(module, modulefile, Path(root), read_record(Path(root))) if root else None

@@ -13,7 +13,8 @@ from hpcmod.core.fs.tree import Tree, write_file
 from hpcmod.core.resources import module_templates
 from hpcmod.modules.installed import Installed
 from hpcmod.modules.shared_prefix import SharedPrefix
-from hpcmod.modules.text.modulefile import MODULERC, render_template
+from hpcmod.modules.text.modulefile import render_default
+from hpcmod.modules.values.install_record import MODULERC
 
 _LIMIT = 1 << 20  # bytes read from a file
 
@@ -46,8 +47,7 @@ def _file(copy: Installed) -> Path:
 
 
 def _render(module: str) -> str:
-    values = {"aliases": [(module, ["default"])], "hidden": []}
-    return render_template("modulerc", "Lua", module_templates(), values)
+    return render_default(module, module_templates())
 
 
 def _is_ours(path: Path) -> bool:

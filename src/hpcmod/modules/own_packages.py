@@ -7,14 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError
-from hpcmod.modules.values.install_record import OwnPackages
+from hpcmod.modules.values.install_record import PACKED, USER_SOFTWARE, OwnPackages
 from hpcmod.modules.values.place import CHOICE_VARIABLE, active_link, parse_choice, set_directory, state_file
-
-DIRECTORY = "user-software"
-"""The directory of an installation that has the user's own packages."""
-
-PACKED = f"{DIRECTORY}.squashfs"
-"""The file with packages that containers use instead of the directory."""
 
 
 def find_packages(root: Path, place: OwnPackages | None, environ: Mapping[str, str]) -> Path:
@@ -29,4 +23,4 @@ def find_packages(root: Path, place: OwnPackages | None, environ: Mapping[str, s
             path = Path(set_directory(place.name, choice, environ), state)
             if path.is_file():
                 return path
-    return root / PACKED if (root / PACKED).is_file() else root / DIRECTORY
+    return root / PACKED if (root / PACKED).is_file() else root / USER_SOFTWARE

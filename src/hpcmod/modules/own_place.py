@@ -13,13 +13,11 @@ from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.fs.reading import read_text
 from hpcmod.core.values.text import absolute
 from hpcmod.machine.values.site import Site
+from hpcmod.modules.values.install_record import MODULES
 
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _CHOSEN_BY = ("EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "EASYBUILD_INSTALLPATH_SOFTWARE")
 """If one of these is set, the user has already chosen a prefix."""
-
-MODULES = "modules/all"
-"""Directory of modulefiles below a prefix."""
 
 _LIMIT = 1 << 20  # bytes read from a file
 
@@ -48,11 +46,13 @@ def choose_prefix(site: Site, environ: Mapping[str, str], *, asked: Path | None 
     return used[0] if used else None
 
 
-def configured_places(environ: Mapping[str, str]) -> tuple[Path, Path] | None:
-    """Return where EasyBuild's variables put installations and module trees; None if they do not say, or say more."""
-    prefix = environ.get("EASYBUILD_INSTALLPATH") or environ.get("EASYBUILD_PREFIX")
+def configured_places(prefix: Path | None, environ: Mapping[str, str]) -> tuple[Path, Path] | None:
+    """Return where a prefix, or EasyBuild's variables, put installations and module trees; None if not known."""
+    if prefix:
+        return prefix / "software", prefix / "modules"
+    base = environ.get("EASYBUILD_INSTALLPATH") or environ.get("EASYBUILD_PREFIX")
     names = ("software", "modules")
-    found = [environ.get(f"EASYBUILD_INSTALLPATH_{name.upper()}") or (prefix and f"{prefix}/{name}") for name in names]
+    found = [environ.get(f"EASYBUILD_INSTALLPATH_{name.upper()}") or (base and f"{base}/{name}") for name in names]
     software, modules = (absolute(path) for path in found)
     if not software or not modules or any(environ.get(f"EASYBUILD_SUBDIR_{name.upper()}") for name in names):
         return None

@@ -31,13 +31,13 @@ def site_of(
             f"{record.module} was installed for {record.site}, whose profile cannot be read: {err.message}",
             f"Choose a profile by name: --site {sh_word(here.profile)}",
         ) from err
-    if says_another(record, here, environ):
+    if says_another_site(record, here, environ):
         other = f"for {here.name}: --site {sh_word(here.profile)}"
         tell(f"using {record.site}, for which {record.module} was installed; {other}")
     return site._replace(name=record.site)
 
 
-def says_another(record: InstallRecord, here: Site, environ: Mapping[str, str]) -> bool:
+def says_another_site(record: InstallRecord, here: Site, environ: Mapping[str, str]) -> bool:
     """Return whether a shell names a machine, or runs on one, for which an installation was not made."""
     is_known = here.profile != FALLBACK or bool(environ.get("HPCMOD_SITE"))
     return is_known and record.site not in ("", here.name)

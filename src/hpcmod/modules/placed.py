@@ -22,9 +22,14 @@ from hpcmod.core.fs.replacing import replacing
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree, link_at, write_at
 from hpcmod.modules import user_layer
-from hpcmod.modules.installed import RECORD, read_record
-from hpcmod.modules.own_packages import DIRECTORY
-from hpcmod.modules.values.install_record import InstallRecord, parse_install_record, render_install_record
+from hpcmod.modules.installed import read_record
+from hpcmod.modules.values.install_record import (
+    RECORD,
+    USER_SOFTWARE,
+    InstallRecord,
+    parse_install_record,
+    render_install_record,
+)
 
 _LOGS = "easybuild"
 _TEXT_LIMIT = 64 << 20  # bytes; a larger file is copied unchanged
@@ -115,7 +120,7 @@ class PrivateInstallation:
         for directory, below, names in os.walk(self.root):
             relative = Path(directory).relative_to(self.root)
             if relative == Path():
-                below[:] = [name for name in below if name != DIRECTORY]
+                below[:] = [name for name in below if name != USER_SOFTWARE]
                 names.remove(RECORD)
             new = [*names, *(name for name in below if Path(directory, name).is_symlink())]
             with self._opened(relative) as opened:

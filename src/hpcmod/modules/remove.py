@@ -21,16 +21,13 @@ from hpcmod.core.fs.tree import Tree
 from hpcmod.core.lock import hold, lock_name
 from hpcmod.core.values.text import is_file_name
 from hpcmod.images import sidecar
-from hpcmod.modules.installed import DEFINITIONS, RECORD, Installed, read_installed, read_record
+from hpcmod.modules.installed import Installed, read_installed, read_record
 from hpcmod.modules.own_default import unmark_default
 from hpcmod.modules.user_layer import has_additions, is_shipped
+from hpcmod.modules.values.install_record import DEFINITIONS, RECORD, is_user_packages
 
 _UNFINISHED = ".hpcmod-removing"
 
-USER_LAYER = "user-software"
-"""Prefix of the file names of packages that a user adds to an installation."""
-
-_MODULES = ("modules", "all")
 _EMPTY = ("modules/*", "modules", "build", "ebfiles_repo/*", "ebfiles_repo", "sources/*", "sources")
 """Directories that EasyBuild creates below a prefix, deepest first."""
 _LOCKS = ("software/.locks", "software")
@@ -87,7 +84,7 @@ def _divide(installed: Installed, *, with_packages: bool) -> tuple[tuple[Path, .
         for path in sorted(directory.iterdir()):
             if path in ours:
                 removed.append(path)
-            elif directory == installed.root and is_user_packages(path):
+            elif directory == installed.root and is_user_packages(path.name):
                 (removed if with_packages or not _has_users_packages(path) else kept).append(path)
             elif path in holders and path.is_dir() and not path.is_symlink():
                 before = len(removed), len(kept)
@@ -108,7 +105,7 @@ def _paths_of(installed: Installed) -> set[Path]:
     return {installed.root / name for name in names} | {image, sidecar(image)}
 
 
-def remove(installed: Installed, removal: Removal, *, tell: Callable[[str], None]) -> None:
+def remove_installation(installed: Installed, removal: Removal, *, tell: Callable[[str], None]) -> None:
     """Remove an installation; if interrupted, the module is either intact or gone, and a new run completes the removal.
 
     Raises BusyError if it is being installed; BadInputError if its directory, or that of its module, was exchanged
@@ -178,7 +175,7 @@ def _is_owned(path: Path) -> bool:
     return path.stat().st_uid == os.geteuid()
 
 
-def find_unfinished(trees: Iterable[Path], module: str) -> Installed | None:
+def find_unfinished_removal(trees: Iterable[Path], module: str) -> Installed | None:
     """Find an installation with an interrupted removal by its full name; None if there is none."""
     if not all(map(is_file_name, module.split("/"))):
         return None
@@ -207,20 +204,9 @@ def _alone(installed: Installed, tell: Callable[[str], None]) -> Iterator[None]:
         yield
 
 
-def software_directories(trees: Iterable[Path]) -> list[Path]:
-    """Return the installation directories that belong to directories of modulefiles."""
-    prefixes = (tree.parents[1] for tree in trees if tree.parts[-2:] == _MODULES)
-    return list(dict.fromkeys(prefix / "software" for prefix in prefixes))
-
-
-def is_user_packages(path: Path) -> bool:
-    """Return whether a path in an installation directory is for packages added by the user."""
-    return path.name.startswith(USER_LAYER)
-
-
 def _has_users_packages(path: Path) -> bool:
     """Return whether a path has packages of the user; those of the easyconfig are the installation's."""
-    return is_user_packages(path) and not is_shipped(path) and has_additions(path)
+    return is_user_packages(path.name) and not is_shipped(path) and has_additions(path)
 
 
 def prune_prefix(software: Path) -> None:

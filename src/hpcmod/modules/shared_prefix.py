@@ -21,10 +21,9 @@ from hpcmod.core.fs.tree import Tree
 from hpcmod.core.lock import hold, lock_name
 from hpcmod.machine import state_directory
 from hpcmod.modules.eb import call_eb
-from hpcmod.modules.installed import RECORD, read_record
-from hpcmod.modules.own_packages import DIRECTORY
+from hpcmod.modules.installed import read_record
 from hpcmod.modules.placed import PrivateInstallation
-from hpcmod.modules.values.install_record import NO_RECORD, InstalledModule, InstallRecord
+from hpcmod.modules.values.install_record import NO_RECORD, RECORD, USER_SOFTWARE, InstalledModule, InstallRecord
 
 _VARIABLE = "HPCMOD_SHARED_PREFIX"
 """Variable that tells the easyblock the final and the current path of the installation."""
@@ -155,7 +154,7 @@ class OwnInstallation(PrivateInstallation):
             return  # in another user's directory, the system decides what this user may change
         if path == self.at:
             ours = {RECORD, *(entry.name for entry in self.root.iterdir())}
-            others = [name for name in {*names_in(directory)} - ours if not name.startswith((".", DIRECTORY))]
+            others = [name for name in {*names_in(directory)} - ours if not name.startswith((".", USER_SOFTWARE))]
             is_ours = read_record(path) != NO_RECORD or not others
         else:
             closed = not status.st_mode & _OTHERS_WRITE
@@ -191,14 +190,18 @@ class OwnInstallation(PrivateInstallation):
 
 
 @contextmanager
-def sharing(software: Path, modules: Path, environ: Mapping[str, str]) -> Iterator[SharedPrefix | None]:
+def sharing(places: tuple[Path, Path] | None, environ: Mapping[str, str]) -> Iterator[SharedPrefix | None]:
     """Yield the common prefix of two directories if others may write there; None if `eb` can safely write there.
 
-    `software`, `modules`: Absolute paths of the directory of installations, and of the directory of module trees.
+    `places`: Absolute paths of the directory of installations, and of that of module trees; None: not known.
 
     Raises LackingError if there is no home directory.
     """
-    prefix = os.path.commonpath([software, modules])
+    if places is None:
+        yield None
+        return
+    software, modules = places
+    prefix = os.path.commonpath(places)
     real = os.path.realpath(prefix)
     top = first_shared(real)
     if top is None and any(first_shared(directory) for directory in (software, modules, modules / "all")):

@@ -7,13 +7,15 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from hpcmod.core import resources
 from hpcmod.core.errors import LackingError
+from hpcmod.core.which import which
 from hpcmod.machine import eb_settings
 from hpcmod.modules.eb import find_eb, run_eb
 
-INCLUDE, ROBOT_PATHS, PYTHON = "EASYBUILD_INCLUDE_EASYBLOCKS", "EASYBUILD_ROBOT_PATHS", "EB_PYTHON"
+INCLUDE, ROBOT_PATHS, EB_PYTHON = "EASYBUILD_INCLUDE_EASYBLOCKS", "EASYBUILD_ROBOT_PATHS", "EB_PYTHON"
 LIBRARIES = "HPCMOD_LIBRARIES"
 """Variable with the directories in which the easyblocks find hpcmod's libraries, if they are not beside hpcmod."""
 RESTART = "HPCMOD_EB_PYTHON"
@@ -21,6 +23,17 @@ RESTART = "HPCMOD_EB_PYTHON"
 
 _FROM_FILE = re.compile(r"^(include-easyblocks|robot-paths) +\(F\) = (.*)$", re.MULTILINE)
 _LIBRARIES = ("jinja2", "requests", "zstandard")
+
+
+class EbParts(NamedTuple):
+    """What the `eb` of a site needs of hpcmod."""
+
+    easyblocks: str
+    """Pattern of the easyblocks' files, for EasyBuild's --include-easyblocks."""
+    libraries: str
+    """Directories of hpcmod's libraries, separated by colons; empty if they are where hpcmod is."""
+    python: str
+    """The Python without the packages of hpcmod's virtual environment, whose EasyBuild would mix with eb's."""
 
 
 def eb_environment(
@@ -47,41 +60,38 @@ def eb_environment(
     robot = robot if easyconfigs in robot.split(":") else f"{easyconfigs}:{robot}"
     settings = {ROBOT_PATHS: robot, **eb_settings(environ)}
     if ours:
-        return {**settings, PYTHON: sys.executable}
-    easyblocks = easyblock_files()
-    complete = easyblocks in include.split(",")
-    settings[INCLUDE] = include if complete else ",".join(filter(None, [include, easyblocks]))
-    settings |= library_settings()
+        return {**settings, EB_PYTHON: sys.executable}
+    parts = find_parts()
+    complete = parts.easyblocks in include.split(",")
+    settings[INCLUDE] = include if complete else ",".join(filter(None, [include, parts.easyblocks]))
+    settings |= {LIBRARIES: parts.libraries} if parts.libraries else {}
     return settings if complete and not again else {**settings, **_python(environ, settings, tell)}
 
 
 def is_ours(eb: str, environ: Mapping[str, str]) -> bool:
     """Return whether `eb` was installed with hpcmod, or runs with its Python, and so finds the easyblocks by itself."""
     beside = {Path(sys.executable).parent, Path(sys.argv[0]).resolve().parent}
-    return Path(eb).resolve().parent in beside or Path(environ.get(PYTHON, "")).parent == Path(sys.executable).parent
+    return Path(eb).resolve().parent in beside or Path(environ.get(EB_PYTHON, "")).parent == Path(sys.executable).parent
 
 
-def easyblock_files() -> str:
-    """Return the pattern of the easyblocks' files, for EasyBuild's --include-easyblocks."""
-    return f"{resources.easyblocks_directory()}/container*.py"
-
-
-def library_settings() -> dict[str, str]:
-    """Return the variable for hpcmod's libraries, if they are not where hpcmod is."""
+def find_parts(*, ours: bool = False) -> EbParts:
+    """Return what an `eb` needs of this hpcmod: only its Python, if it was installed with hpcmod."""
+    if ours:
+        return EbParts("", "", sys.executable)
     origins = [spec.origin for spec in map(find_spec, _LIBRARIES) if spec and spec.origin]
     places = dict.fromkeys(Path(origin).parents[1] for origin in origins)
     others = [str(place) for place in places if place != resources.import_directory()]
-    return {LIBRARIES: ":".join(others)} if others else {}
+    return EbParts(
+        f"{resources.easyblocks_directory()}/container*.py",
+        ":".join(others),
+        str(getattr(sys, "_base_executable", sys.executable)),
+    )
 
 
-def base_python() -> str:
-    """Return the Python without the packages of hpcmod's virtual environment, whose EasyBuild would mix with eb's."""
-    return str(getattr(sys, "_base_executable", sys.executable))
-
-
-def why_not(environ: Mapping[str, str]) -> str:
+def why_no_easyblock(environ: Mapping[str, str]) -> str:
     """Ask `eb` for the parameters of the easyblock; return why it cannot use it, empty if it can."""
-    done = run_eb(["--easyblock=ContainerModule", "--avail-easyconfig-params"], environ)
+    with_python = environ if which("eb", environ) else {**environ, EB_PYTHON: sys.executable}
+    done = run_eb(["--easyblock=ContainerModule", "--avail-easyconfig-params"], with_python)
     if done.status == 0:
         return ""
     said = f"{done.stdout}\n{done.stderr}"
@@ -91,12 +101,12 @@ def why_not(environ: Mapping[str, str]) -> str:
 
 def _python(environ: Mapping[str, str], settings: Mapping[str, str], tell: Callable[[str], None]) -> dict[str, str]:
     """Return the Python for `eb`, if its own cannot run hpcmod."""
-    reason = why_not({**environ, **settings})
+    reason = why_no_easyblock({**environ, **settings})
     if not reason:
         return {}
-    base = base_python()
-    ways = ({PYTHON: base}, {PYTHON: base, RESTART: base})
-    works = next((way for way in ways if not why_not({**environ, **settings, **way})), None)
+    base = find_parts().python
+    ways = ({EB_PYTHON: base}, {EB_PYTHON: base, RESTART: base})
+    works = next((way for way in ways if not why_no_easyblock({**environ, **settings, **way})), None)
     if works is None:
         raise LackingError(
             f"{find_eb(environ)} cannot use hpcmod's easyblock: {reason}",

@@ -11,11 +11,6 @@ _STEP = ("srun", "--quiet", "--nodes=1", "--ntasks=1")
 _PATIENCE = 60.0  # seconds to wait for an answer
 
 
-def has_step_program(environ: Mapping[str, str]) -> bool:
-    """Return whether srun is installed, whether or not Slurm responds."""
-    return which("srun", environ) is not None
-
-
 def find_check_step(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the command that runs a check as a job step; empty if Slurm is missing or does not respond."""
     program = which(_STEP[0], environ)

@@ -35,17 +35,23 @@ from hpcmod.images import (
 )
 from hpcmod.machine.values.site import RUNTIMES
 from hpcmod.modules import user_layer
-from hpcmod.modules.installed import DEFINITIONS, LOGIC, PACKAGES, PROGRAM, RECORD, is_started, link_of, read_record
+from hpcmod.modules.installed import read_record
 from hpcmod.modules.shared_prefix import SharedPrefix
 from hpcmod.modules.text.modulefile import render_package_list
 from hpcmod.modules.text.runscript import LIBEXEC, render_environment, render_runscripts
 from hpcmod.modules.values.install_record import (
+    DEFINITIONS,
+    LOGIC,
     NO_RECORD,
+    PACKAGE_LIST,
+    PROGRAM,
+    RECORD,
     Fit,
     InstalledImage,
     InstalledModule,
     InstallRecord,
-    OwnPackages,
+    is_started,
+    link_of,
     render_install_record,
 )
 from hpcmod.modules.values.plan import InstallPlan, with_own_packages
@@ -229,7 +235,7 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
     readme = outside.pop(f"{LIBEXEC}README")
     yield from outside.items()
     if plan.packages:
-        yield PACKAGES, render_package_list(plan)
+        yield PACKAGE_LIST, render_package_list(plan)
     for name in _name_commands(plan):
         yield f"bin/{name}", outside[f"{LIBEXEC}wrapper"]
     yield PROGRAM, outside[f"{LIBEXEC}{PROGRAM}"]
@@ -244,7 +250,7 @@ def _is_used(name: str, plan: InstallPlan) -> bool:
     return (
         (not is_logic or suffix in [LOGIC[syntax] for syntax in ("Lua", *plan.spec.syntaxes)])  # Lmod has Lua for Tcl
         and (part != "notices" or bool(plan.notice_places))
-        and (not part.startswith("host-command") or bool(plan.site.host_commands.allowed))
+        and (not part.startswith("host-command") or bool(plan.site.module.host_commands.allowed))
     )
 
 
@@ -305,7 +311,7 @@ def write_record(
         profile=plan.site.profile,
         image=image,
         unfinished=True,
-        own_packages=describe_own_packages(plan),
+        own_packages=plan.described_packages,
         provenance=provenance,
         files=tuple(files.items()),
         packages=plan.packages,
@@ -328,11 +334,3 @@ def complete_record(root: Path, modulefile: Path, content: bytes, *, fit: Fit | 
         return
     with _writable(root):
         write_file(root / RECORD, render_install_record(record))
-
-
-def describe_own_packages(plan: InstallPlan) -> OwnPackages | None:
-    """Return what `hpcmod add` needs to know; None if the image has no Python."""
-    if plan.own_packages is None or plan.user_layer is None:
-        return None
-    place, layer = plan.own_packages, plan.user_layer
-    return OwnPackages(place.name, place.tag, layer.venv, layer.python)

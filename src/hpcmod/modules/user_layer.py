@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -20,15 +19,11 @@ from hpcmod.core.fs.replacing import replacing_directory
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.values.facts import PythonFacts
-from hpcmod.core.values.json_form import TABLE, parse_json
-from hpcmod.core.values.strict_json import Texts
+from hpcmod.core.values.json_form import parse_json
 from hpcmod.images import file_sha256
-from hpcmod.modules.own_packages import DIRECTORY, PACKED
-from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER
+from hpcmod.modules.values.install_record import DESCRIBED, PACKED, USER_SOFTWARE
+from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER, PackedPackages
 from hpcmod.modules.values.plan import UserLayer
-
-DESCRIBED = f"{DIRECTORY}.json"
-"""Describes the packed packages that an easyconfig names."""
 
 _LARGEST = 16 << 20  # bytes of that description
 
@@ -77,7 +72,7 @@ def make(layer: UserLayer) -> None:
     the installation, the link could lead into the home directory of this user).
     """
     root = Path(layer.directory).parent
-    venv = Path(DIRECTORY, Path(layer.venv).relative_to(USER_LAYER_IN_CONTAINER))
+    venv = Path(USER_SOFTWARE, Path(layer.venv).relative_to(USER_LAYER_IN_CONTAINER))
     _create(Tree(root), root / venv, partial(write_venv, layer.python, layer.venv))
 
 
@@ -90,9 +85,9 @@ def copy(source: Path, tree: Tree, target: Path) -> None:
 
     Raises OSError as `make`.
     """
-    for venv in (source / DIRECTORY / _ENVIRONMENTS).glob("*"):
+    for venv in (source / USER_SOFTWARE / _ENVIRONMENTS).glob("*"):
         fill = partial(shutil.copytree, venv, symlinks=True, dirs_exist_ok=True)
-        _create(tree, target / DIRECTORY / _ENVIRONMENTS / venv.name, fill)
+        _create(tree, target / USER_SOFTWARE / _ENVIRONMENTS / venv.name, fill)
 
 
 def _create(tree: Tree, venv: Path, fill: Callable[[Path], object]) -> None:
@@ -142,22 +137,6 @@ def has_additions(path: Path) -> bool:
         return True
     files = (Path(directory, name).relative_to(path) for directory, _, names in os.walk(path) for name in names)
     return any(not _WRITTEN.fullmatch(str(file)) for file in files)
-
-
-@dataclass(frozen=True)
-class PackedPackages:
-    """The packed packages of an installation, as `user-software.json` describes them."""
-
-    image: str
-    """Digest of the image that they were installed for."""
-    requirements: tuple[str, ...]
-    """Lines, constraints and options for pip."""
-    packages: Texts = field(metadata=TABLE)
-    """Name and version of each."""
-    sha256: str
-    """Digest of the packed file."""
-    replaces: str = ""
-    """Digest of the file that was there before; both are the installation's if it was interrupted."""
 
 
 def read_shipped(root: Path) -> PackedPackages | None:

@@ -16,11 +16,8 @@ from hpcmod.core.progress import Progress
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, Finding
 from hpcmod.images import file_sha256
-from hpcmod.modules.installed import Installed, find_installed, is_started, link_of, module_trees, read_record
-from hpcmod.modules.values.install_record import NO_RECORD
-
-IMAGE, SCRIPTS, MODULEFILE, PACKAGES = "image", "scripts", "modulefile", "packages"
-"""Rules of the findings about an installation."""
+from hpcmod.modules.installed import Installed, find_installed, module_trees, read_record
+from hpcmod.modules.values.install_record import IMAGE, MODULEFILE, NO_RECORD, PACKAGES, SCRIPTS, is_started, link_of
 
 _LISTED = 3  # files named in one finding
 _LARGEST = 4 << 20  # bytes; a modulefile or script is smaller

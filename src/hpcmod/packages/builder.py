@@ -12,7 +12,7 @@ from pathlib import Path
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import LackingError
 from hpcmod.machine.values.site import HOST_PYTHON
-from hpcmod.modules.runtime import find_runtime
+from hpcmod.modules import find_runtime
 from hpcmod.packages.values.plan import WORK
 
 _DEFAULT_TEMPORARY = "/tmp"  # noqa: S108 - node-local on every Linux; TMPDIR names a better place

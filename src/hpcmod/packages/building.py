@@ -7,7 +7,7 @@ import importlib.util
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.process import Completed, follow, run
 from hpcmod.images import file_sha256, pack_directory
 from hpcmod.machine.values.bind import Bind
-from hpcmod.modules.user_layer import write_venv
+from hpcmod.modules import write_venv
 from hpcmod.modules.values.place import SOURCE_TIME, USER_LAYER_IN_CONTAINER
 from hpcmod.packages.builder import Builder, container_environment
 from hpcmod.packages.pip_settings import find_settings, find_unread
@@ -146,26 +146,23 @@ def _run_pip(plan: StatePlan, layer: Path, builder: Builder, *more: str) -> tupl
     for name, lines in (("requirements", plan.requirements_file), ("constraints", plan.constraints_file)):
         (work / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     argv, log = [*_container(plan, layer, builder), *plan.argv, *more], work / "pip.log"
-    environ, progress = container_environment(builder.environ), _Progress(builder.tell)
-    if follow(argv, log=log, env=environ, cwd=layer, on_line=progress, tied=True) != 0:
+    with follow(argv, env=container_environment(builder.environ), cwd=layer, tied=True) as program:
+        _tell_progress(program.lines(log), builder.tell)
+    if program.status:
         said = read_file(log, _LOG_LIMIT).decode(errors="replace")
         raise explain_failure(plan, said, temporary=str(builder.temporary), unread=find_unread())
     report = work / "report.json"
     return parse_pip_report(read_file(report, _REPORT_LIMIT), plan.parent, builder.now)
 
 
-class _Progress:
-    """Tells from time to time what pip does, from the lines that it prints."""
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell, self._told, self._collected = tell, time.monotonic(), 0
-
-    def __call__(self, line: str) -> None:
-        doing = line.strip()
-        self._collected += doing.startswith("Collecting ")
-        if time.monotonic() - self._told >= _SILENCE and doing.startswith(_DOING):
-            self._told = time.monotonic()
-            self._tell(f"pip, {self._collected} packages so far: {without_logins(doing)[:_LONGEST_TOLD]}")
+def _tell_progress(lines: Iterable[str], tell: Callable[[str], None]) -> None:
+    """Tell from time to time what pip does, from the lines that it prints."""
+    told, collected = time.monotonic(), 0
+    for line in map(str.strip, lines):
+        collected += line.startswith("Collecting ")
+        if time.monotonic() - told >= _SILENCE and line.startswith(_DOING):
+            told = time.monotonic()
+            tell(f"pip, {collected} packages so far: {without_logins(line)[:_LONGEST_TOLD]}")
 
 
 def _container(plan: StatePlan, layer: Path, builder: Builder) -> list[str]:

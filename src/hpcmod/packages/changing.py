@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
-from hpcmod.modules.installed import Installed
+from hpcmod.modules import Installed
 from hpcmod.modules.values.place import PackagePlace
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.sets import PackageSet, find_edit

@@ -22,7 +22,7 @@ from hpcmod.core.fs.temporary import PRIVATE, temporary_name
 from hpcmod.core.lock import hold, read_holder
 from hpcmod.core.values.json_form import json_form
 from hpcmod.images import unpack
-from hpcmod.modules.user_layer import write_venv
+from hpcmod.modules import write_venv
 from hpcmod.modules.values.place import edit_directory, state_file
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.building import check_room_for, pack_layer, scratch_layer

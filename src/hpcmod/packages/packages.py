@@ -9,9 +9,9 @@ from hpcmod.core.errors import HpcmodError
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, Finding
 from hpcmod.images import file_sha256
-from hpcmod.modules.installed import Installed
+from hpcmod.modules import Installed
+from hpcmod.modules.values.install_record import PACKAGES
 from hpcmod.modules.values.place import CHOICE_VARIABLE, DEFAULT_SET, parse_choice, state_file
-from hpcmod.modules.verify import PACKAGES
 from hpcmod.packages.changing import read_target
 from hpcmod.packages.sets import PackageSet, find_sets, open_set
 from hpcmod.packages.values.state import State

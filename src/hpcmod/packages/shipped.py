@@ -21,10 +21,9 @@ from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.values.json_form import json_form
 from hpcmod.images import file_sha256
-from hpcmod.modules.own_packages import DIRECTORY, PACKED
-from hpcmod.modules.user_layer import DESCRIBED, PackedPackages, has_additions, is_shipped, read_shipped
-from hpcmod.modules.values.install_record import InstalledImage
-from hpcmod.modules.values.place import state_file
+from hpcmod.modules import has_additions, is_shipped, read_shipped
+from hpcmod.modules.values.install_record import DESCRIBED, PACKED, USER_SOFTWARE, InstalledImage
+from hpcmod.modules.values.place import PackedPackages, state_file
 from hpcmod.modules.values.plan import InstallPlan, with_own_packages
 from hpcmod.packages.builder import make_builder
 from hpcmod.packages.building import build_state
@@ -73,7 +72,7 @@ class ShippedPackages:
 
         Raises BadInputError if it has.
         """
-        packed, directory = root / PACKED, root / DIRECTORY
+        packed, directory = root / PACKED, root / USER_SOFTWARE
         others = directory if not packed.exists() or is_shipped(packed) else packed
         if self.wanted.lines and others.exists() and has_additions(others):
             raise BadInputError(

@@ -77,7 +77,10 @@ def test_first_uses_are_reported_and_pinned_before_the_build(store: SourceStore,
     made = gather(RECIPE, REQUEST, store=store)
     (line,) = said
     assert line.startswith(f"first use of aws-ofi-nccl 1.20.0: sha256 {digest('aws-ofi-nccl')}, noted in {store.lock}")
-    assert str(next(pin for pin in parse_lock(store.lock.read_text(), "") if pin.name == "aws-ofi-nccl")) in made.lock
+    assert (
+        str(next(pin for pin in parse_lock(store.lock.read_text(), "") if pin.name == "aws-ofi-nccl"))
+        in made.shared.lock
+    )
     said.clear()
     again = gather(RECIPE, REQUEST, store=store)
     assert said == []

@@ -14,7 +14,7 @@ from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.visible.kept import installed_files, render_kept_files
 from hpcmod.core.resources import module_templates, runscript_files
 from hpcmod.machine.machine import load_site
-from hpcmod.modules.store import describe_own_packages, make_scripts
+from hpcmod.modules.store import make_scripts
 from hpcmod.modules.text.modulefile import render_body, render_description
 from hpcmod.modules.values.install_record import InstalledImage, InstallRecord, render_install_record
 from hpcmod.modules.values.plan import make_plan, with_notices, with_own_packages
@@ -66,7 +66,7 @@ def _place(catalogue: Catalogue, record: CatalogueRecord) -> None:
         site="generic",
         image=InstalledImage(sha256=record.sha256),
         files=tuple((name, "") for name in scripts),
-        own_packages=describe_own_packages(plan),
+        own_packages=plan.described_packages,
     )
     (root / "record.json").write_text(render_install_record(installed))
     templates = module_templates()

@@ -695,7 +695,8 @@ def judge_scene(scene: Scene, tmp_path: Path) -> Verdict:
     libraries = make_host(root, scene.host)
     netstack = Netstack((Bind(f"{root}{NET}", IN_CONTAINER),)) if scene.swap else Netstack()
     binds = tuple((Bind(f"{root}{place}", place),) for place in scene.binds)
-    site = Site("stub", binds=SiteBinds(optional=binds), netstack=netstack, **scene.site)  # type: ignore[arg-type]
+    site = Site("stub", binds=SiteBinds(optional=binds), **scene.site)  # type: ignore[arg-type]
+    site = site._replace(network=site.network._replace(netstack=netstack))
     image = make_stack(tmp_path / "image.sif", scene.image, architecture=scene.architecture)
     return judge(make_case(image, site, {}, libraries=libraries, root=root), RULES)
 

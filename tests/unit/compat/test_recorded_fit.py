@@ -16,7 +16,7 @@ from hpcmod.compat.values.mpi import MPICH
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.tables import Network, SiteBinds
-from hpcmod.modules.installed import Installed, find_in_tree
+from hpcmod.modules.installed import Installed, find_in_trees
 from hpcmod.modules.values.install_record import Fit
 from tests.calls import hpcmod
 from tests.stacks import make_stack
@@ -32,7 +32,7 @@ def made(tmp_path: Path, **change: Any) -> Installed:
     image = make_stack(tmp_path / "good.sif", GOOD)
     install(tmp_path, "Torch/1", image)
     record_fit(tmp_path, "Torch/1", checked(image, SITE, **change))
-    found = find_in_tree(tmp_path / "modules", "Torch/1")
+    found = next(find_in_trees([tmp_path / "modules"], "Torch/1"), None)
     assert found is not None
     return found
 

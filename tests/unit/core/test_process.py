@@ -23,8 +23,9 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-def follow_quietly(argv: list[str]) -> int:
-    return follow(argv, log=Path(os.devnull), env=os.environ, cwd=Path.cwd())
+def follow_quietly(argv: list[str]) -> None:
+    with follow(argv, env=os.environ):
+        raise AssertionError("it cannot start")
 
 
 def test_returns_the_status_and_both_outputs_apart() -> None:
@@ -71,20 +72,17 @@ def test_call_leaves_the_output_alone_and_returns_the_status(capfd: pytest.Captu
 
 
 def test_output_of_a_long_program_is_reported_and_logged_by_line(tmp_path: Path) -> None:
-    told: list[str] = []
     code = "import sys; print('one', flush=True); print('two', file=sys.stderr); sys.exit(3)"
-    status = follow(python(code), log=tmp_path / "log", env=os.environ, cwd=tmp_path, on_line=told.append)
-    assert (status, told, (tmp_path / "log").read_text()) == (3, ["one", "two"], "one\ntwo\n")
+    with follow(python(code), env=os.environ, cwd=tmp_path) as program:
+        told = list(program.lines(tmp_path / "log"))
+    assert (program.status, told, (tmp_path / "log").read_text()) == (3, ["one", "two"], "one\ntwo\n")
 
 
 def test_a_long_program_ends_with_all_it_started_when_we_are_interrupted(tmp_path: Path) -> None:
-    def interrupted(line: str) -> None:
-        (tmp_path / "pid").write_text(line)
-        raise KeyboardInterrupt
-
     argv = ["bash", "-c", "sleep 300 & echo $!; wait"]
-    with pytest.raises(KeyboardInterrupt):
-        follow(argv, log=tmp_path / "log", env=os.environ, cwd=tmp_path, on_line=interrupted)
+    with pytest.raises(KeyboardInterrupt), follow(argv, env=os.environ) as program:
+        (tmp_path / "pid").write_text(next(program.lines()))
+        raise KeyboardInterrupt
     until = time.monotonic() + 20
     while runs(int((tmp_path / "pid").read_text())):
         assert time.monotonic() < until
@@ -98,8 +96,9 @@ import subprocess, sys
 left = subprocess.Popen([sys.executable, "-c", {left!r}], start_new_session=True)
 sys.stdout.write(f"{{left.pid}}\\nno end of line")
 """
-    told: list[str] = []
-    assert follow(python(code), log=tmp_path / "log", env=os.environ, cwd=tmp_path, on_line=told.append) == 0
+    with follow(python(code), env=os.environ) as program:
+        told = list(program.lines())
+    assert program.status == 0
     assert runs(int(told[0])) and told[1:] == ["no end of line"]
     os.kill(int(told[0]), signal.SIGKILL)
 

@@ -6,7 +6,7 @@ import pytest
 
 from hpcmod.core import resources
 from hpcmod.core.errors import NotFoundError
-from hpcmod.modules.text.runscript import RUNSCRIPTS
+from hpcmod.modules.values.install_record import RUNSCRIPTS
 
 
 def make_package(package: Path) -> Path:

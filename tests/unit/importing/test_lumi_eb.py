@@ -9,6 +9,7 @@ import pytest
 from hpcmod.core.errors import BadInputError
 from hpcmod.importing.lumi_eb import convert_easyconfig, import_lumi_eb
 from hpcmod.importing.outcome import ImportedEasyconfig, Outcome, Refused
+from hpcmod.modules.values.spec import parse_commands
 from tests.foreign_recipes import LUMI, LUMI_NAME, write_lumi
 
 PATH = Path(f"{LUMI_NAME}.eb")
@@ -34,7 +35,7 @@ def test_the_easyconfig_names_the_same_image_and_the_same_module() -> None:
         "Keywords: PyTorch",
     ]
     assert (one.homepage, one.moduleclass) == ("https://pytorch.org/", "devel")
-    assert one.image in one.download_instructions
+    assert one.image in one.sif.instructions
 
 
 def test_carries_variables_binds_checks_and_code_of_the_module() -> None:
@@ -52,7 +53,9 @@ def test_carries_variables_binds_checks_and_code_of_the_module() -> None:
 
 
 def test_exactly_the_commands_are_wrapped_that_the_recipe_wraps() -> None:
-    assert convert_easyconfig(LUMI, PATH).easyconfig.wrapped_commands == ("python", "python3", "torchrun")
+    assert convert_easyconfig(LUMI, PATH).easyconfig.wrapped_commands == parse_commands(
+        ["python", "python3", "torchrun"]
+    )
     bare = re.sub(r"    f?'(cat|ln).*\n", "", LUMI)
     assert convert_easyconfig(bare, PATH).easyconfig.wrapped_commands == ()
 

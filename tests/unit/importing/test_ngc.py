@@ -8,6 +8,7 @@ import pytest
 from hpcmod.core.errors import BadInputError
 from hpcmod.importing.ngc import convert_module, import_ngc
 from hpcmod.importing.outcome import Refused
+from hpcmod.modules.values.spec import parse_commands
 from tests.foreign_recipes import NGC, A, write_ngc
 
 PATH = Path("/x/pytorch/21.06-py3.lua")
@@ -17,7 +18,7 @@ def test_a_module_becomes_an_easyconfig_called_like_it() -> None:
     one = convert_module(NGC, PATH).easyconfig
     assert one.module == "pytorch/21.06-py3"
     assert one.image == "docker://nvcr.io/nvidia/pytorch:21.06-py3"
-    assert one.wrapped_commands == ("python", "python3", "nvc++")
+    assert one.wrapped_commands == parse_commands(["python", "python3", "nvc++"])
     assert one.description == 'PyTorch, with "quotes" and $(touch owned)'
     assert one.homepage == "https://example.org/pytorch"
 
@@ -40,9 +41,9 @@ def test_a_module_that_runs_the_images_entry_point_keeps_it() -> None:
         'entrypoint_args = ""', 'entrypoint_args = "-x y"'
     )
     one = convert_module(text, PATH)
-    assert dict(one.easyconfig.command_words)["python"] == ("/.singularity.d/runscript", "-x", "y", "python")
+    assert dict(one.easyconfig.wrapped_commands or ())["python"] == ("/.singularity.d/runscript", "-x", "y", "python")
     unnamed = convert_module(text.replace('.. " " .. program .. "', '.. "'), PATH)
-    assert dict(unnamed.easyconfig.command_words)["python"] == ("/.singularity.d/runscript", "-x", "y")
+    assert dict(unnamed.easyconfig.wrapped_commands or ())["python"] == ("/.singularity.d/runscript", "-x", "y")
 
 
 def test_variables_and_binds_with_plain_values_are_carried() -> None:

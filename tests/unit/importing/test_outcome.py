@@ -16,7 +16,7 @@ from hpcmod.importing.outcome import (
     shell_text,
     shown_text,
 )
-from hpcmod.modules.text.easyconfig import EasyconfigText
+from hpcmod.modules.values.easyconfig import EasyconfigText
 from hpcmod.modules.values.spec import HOST_COMMANDS
 
 
@@ -55,9 +55,10 @@ def test_refusals_stay_as_they_are() -> None:
     assert settle_names([Refused("x", "y")]) == (Refused("x", "y"),)
 
 
-def test_commands_come_once_and_none_hides_the_hosts() -> None:
+def test_no_command_hides_the_hosts() -> None:
     said = Findings()
-    assert choose_commands(["a", "b", "a", "module", "x/y", "-n", ""], said) == ("a", "b")
+    commands = {name: (name,) for name in ("a", "b", "module", "x/y", "-n", "")}
+    assert choose_commands(commands, said) == (("a", ("a",)), ("b", ("b",)))
     assert len(said.left_out) == 4
     assert {"bash", "env", "sh", "module", "singularity"} <= HOST_COMMANDS
 

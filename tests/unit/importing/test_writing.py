@@ -7,7 +7,7 @@ import pytest
 
 from hpcmod.importing.outcome import ImportedEasyconfig, Refused
 from hpcmod.importing.writing import ImportRow, write_easyconfigs
-from hpcmod.modules.text.easyconfig import EasyconfigText
+from hpcmod.modules.values.easyconfig import EasyconfigText
 
 ONE = ImportedEasyconfig("from/x.lua", EasyconfigText("Tool", "1", "x.sif", "x"), ("a", "b"), ("c",), ("d",))
 PATH = "t/Tool/Tool-1.eb"

@@ -8,7 +8,7 @@ import pytest
 
 from hpcmod.core.errors import CheckFailedError, LackingError
 from hpcmod.jobs import queue
-from hpcmod.jobs.values.facts import JobFacts
+from hpcmod.jobs.values.facts import JobFacts, JobFiles
 from hpcmod.modules import step
 from tests.programs import make_program
 
@@ -89,7 +89,7 @@ def test_a_job_is_read_from_the_program_that_answers(bin_directory: Path) -> Non
 def test_nodes_are_asked_without_the_variables_of_our_own_job(bin_directory: Path) -> None:
     fake(bin_directory, "srun", 'echo "$SLURM_JOB_ID-$1-$*"; echo no >&2')
     environ = {"PATH": f"{bin_directory}:/usr/bin:/bin", "SLURM_JOB_ID": "1"}
-    told = ("7", "", "RUNNING", "", 0, 0, "n[1-2]", 2, 2, "", "", "", "", "")
-    job = JobFacts(*told, running=True, waiting=False)
+    told = ("7", "", "RUNNING", "", 0, 0, "n[1-2]", 2, 2, "", "")
+    job = JobFacts(*told, JobFiles(), running=True, waiting=False)
     output, errors = queue.ask_nodes(job, ["hostname"], environ, patience=20)
     assert output.startswith("---jobid=7-") and output.endswith(" hostname\n") and errors == "no\n"

@@ -123,7 +123,7 @@ def test_the_users_file_extends_the_profile_of_this_machine(write: Write, tmp_pa
     environ = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "LMOD_SYSTEM_NAME": "frontier"}
     found = find_machine(None, environ)
     assert [one.name for one in found.profiles] == ["generic", "generic-amd", "frontier", "sites", "users"]
-    assert (found.site.caches.node_local, found.site.images.central) == ("/mine", ("/of/the/site",))
+    assert (found.site.module.caches.node_local, found.site.images.central) == ("/mine", ("/of/the/site",))
 
 
 def test_every_value_knows_where_it_comes_from(write: Write) -> None:
@@ -169,14 +169,14 @@ def test_no_profile_relaxes_the_trust_policy_of_the_system_profile(how: str, wri
     asked, flag = ("generic" if how == "the easyconfig" else None), (own if how == "--site" else None)
     site = find_machine(asked, environ, flag=flag).site
     assert site.name != "sites"
-    assert site.trust.rule_for("docker://h.io/x:1").needs == ("digest",)
+    assert site.images.trust.rule_for("docker://h.io/x:1").needs == ("digest",)
 
 
 def test_a_profile_can_add_to_the_trust_policy_of_the_system_profile(write: Write) -> None:
     write("etc/site.toml", "sites", STRICT)
     own = write("own.toml", "own", '[trust]\nneeds = ["checksum"]\n')
-    assert load_site(str(own), {}).trust.rule_for("/x.sif").needs == ("digest", "checksum")
-    assert load_site(None, {}).trust.also is None
+    assert load_site(str(own), {}).images.trust.rule_for("/x.sif").needs == ("digest", "checksum")
+    assert load_site(None, {}).images.trust.also is None
 
 
 def test_a_system_profile_that_cannot_be_read_stops_every_other(write: Write) -> None:
@@ -192,7 +192,7 @@ def test_an_extended_profile_is_searched_next_to_the_profile(
     write("etc/base.toml", "base", STRICT)
     write("cwd/base.toml", "planted", "[trust]\nneeds = []\n")
     monkeypatch.chdir(tmp_path / "cwd")
-    assert load_site(None, {}).trust.needs == ("digest",)
+    assert load_site(None, {}).images.trust.needs == ("digest",)
 
 
 def test_a_file_of_the_working_directory_is_not_a_profile_by_its_bare_name(

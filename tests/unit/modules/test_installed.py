@@ -8,8 +8,8 @@ import pytest
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.modules.installed import find_installed, module_trees, read_installed
-from hpcmod.modules.remove import make_removal, remove
-from hpcmod.modules.text.modulefile import SYNTAXES
+from hpcmod.modules.remove import make_removal, remove_installation
+from hpcmod.modules.values.install_record import SYNTAXES
 from tests.installations import install
 
 
@@ -64,7 +64,7 @@ def test_removing_takes_the_module_its_links_and_all_but_the_users_packages(tmp_
     (root / "user-software/venv/mine.py").touch()
     install(tmp_path, "PyTorch/2")
     (found,) = find_installed([tmp_path / "modules/ai"])  # where 2 has no link
-    remove(found, make_removal(found, with_packages=False), tell=print)
+    remove_installation(found, make_removal(found, with_packages=False), tell=print)
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_symlink() or path.is_file()}
     two = {name for name in left if name.startswith(("modules/all/PyTorch/2", "software/PyTorch/2"))}
     assert {"modules/all/PyTorch/2.lua", "software/PyTorch/2/libexec/module.lua"} <= two
@@ -75,7 +75,7 @@ def test_without_packages_nothing_is_left(tmp_path: Path) -> None:
     install(tmp_path, "PyTorch/1")
     (tmp_path / "software/PyTorch/1/user-software/venv").mkdir(parents=True)
     (found,) = find_installed([tmp_path / "modules/all"])
-    remove(found, make_removal(found, with_packages=False), tell=print)
+    remove_installation(found, make_removal(found, with_packages=False), tell=print)
     assert not (tmp_path / "software/PyTorch").exists()
     assert not (tmp_path / "modules/all/PyTorch").exists()
 
@@ -106,7 +106,7 @@ def test_keeps_files_that_the_installation_did_not_create(tmp_path: Path) -> Non
     (found,) = find_installed([tmp_path / "modules/all"])
     removal = make_removal(found, with_packages=True)
     assert set(removal.kept) == {foreign[1], root / "data", root / "link", foreign[0], root / "x.sif"}
-    remove(found, removal, tell=print)
+    remove_installation(found, removal, tell=print)
     assert all(path.read_text() == "not ours" for path in (*foreign, tmp_path / "elsewhere.sif"))
     assert (root / "link").is_symlink()
     assert not (root / "record.json").exists() and not (root / "bin/python").exists()

@@ -109,4 +109,4 @@ def test_a_prefix_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch:
     ],
 )
 def test_the_places_that_variables_of_easybuild_choose(environ: dict[str, str], places: tuple[str, str] | None) -> None:
-    assert configured_places(environ) == (places and tuple(map(Path, places)))
+    assert configured_places(None, environ) == (places and tuple(map(Path, places)))

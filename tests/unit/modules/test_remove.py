@@ -6,7 +6,7 @@ import pytest
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.modules.installed import find_installed
-from hpcmod.modules.remove import make_removal, prune_prefix, remove, software_directories
+from hpcmod.modules.remove import make_removal, prune_prefix, remove_installation
 from tests.installations import install
 
 
@@ -20,11 +20,6 @@ def test_a_prefix_in_use_and_files_of_others_stay(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "mine").rglob("*")) == ["build", "log"]
 
 
-def test_installations_are_next_to_their_modules(tmp_path: Path) -> None:
-    trees = [tmp_path / "a/modules/all", tmp_path / "elsewhere", tmp_path / "a/modules/all"]
-    assert software_directories(trees) == [tmp_path / "a/software"]
-
-
 @pytest.mark.parametrize("added", [(), ("share/docker-defs/mine.def",), ("share/doc/mine.txt",)])
 def test_the_definition_of_the_image_is_removed_and_what_others_added_beside_it_is_kept(
     tmp_path: Path, added: tuple[str, ...]
@@ -35,7 +30,7 @@ def test_the_definition_of_the_image_is_removed_and_what_others_added_beside_it_
     for path in (definition, *(found.root / name for name in added)):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    remove(found, make_removal(found, with_packages=False), tell=print)
+    remove_installation(found, make_removal(found, with_packages=False), tell=print)
     assert not definition.exists()
     assert [path.relative_to(found.root) for path in found.root.rglob("*") if path.is_file()] == [*map(Path, added)]
 
@@ -54,7 +49,7 @@ def test_nothing_is_removed_from_a_directory_that_took_the_place_of_ours(
     place.rename(tmp_path / "moved")
     place.symlink_to(tmp_path / "home") if is_link else (tmp_path / "home").rename(place)
     with pytest.raises(BadInputError, match="was exchanged"):
-        remove(found, removal, tell=print)
+        remove_installation(found, removal, tell=print)
     assert (place / name).read_text() == "mine"
     assert modulefile.exists() and found.root.exists()
 
@@ -68,6 +63,6 @@ def test_a_link_that_is_no_longer_a_link_is_kept(tmp_path: Path) -> None:
     removal = make_removal(found, with_packages=False)
     link.unlink()
     link.write_text("mine")
-    remove(found, removal, tell=print)
+    remove_installation(found, removal, tell=print)
     assert not modulefile.exists()
     assert link.read_text() == "mine"

@@ -34,7 +34,7 @@ def prefix(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def shared(prefix: Path, tmp_path: Path) -> Iterator[SharedPrefix]:
-    with sharing(prefix / "software", prefix / "modules", {"HOME": str(tmp_path / "home")}) as found:
+    with sharing((prefix / "software", prefix / "modules"), {"HOME": str(tmp_path / "home")}) as found:
         assert found
         make_private(found)
         yield found
@@ -106,7 +106,7 @@ def test_no_link_is_followed_that_replaces_the_prefix(shared: SharedPrefix, pref
     precious = tmp_path / "precious"
     precious.mkdir()
     tmp_path.chmod(0o2775)
-    with sharing(prefix / "software", prefix / "modules", {"HOME": str(tmp_path / "home")}) as other:
+    with sharing((prefix / "software", prefix / "modules"), {"HOME": str(tmp_path / "home")}) as other:
         assert other is None  # the home directory is writable by others, too: a private directory in it would not help
     above = SharedPrefix(**{**shared.__dict__, "top": str(tmp_path)})
     prefix.rename(tmp_path / "moved")
@@ -146,11 +146,11 @@ def test_an_own_copy_is_removed_if_the_site_has_the_image(shared: SharedPrefix) 
 def test_only_a_prefix_that_others_may_write_is_shared(prefix: Path, tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path / "home")}
     prefix.chmod(0o755)
-    with sharing(prefix / "software", prefix / "modules", environ) as found:
+    with sharing((prefix / "software", prefix / "modules"), environ) as found:
         assert found is None
     (prefix / "modules/all").mkdir(parents=True)
     (prefix / "modules/all").chmod(0o775)
-    with sharing(prefix / "software", prefix / "modules", environ) as found:
+    with sharing((prefix / "software", prefix / "modules"), environ) as found:
         assert found
         assert found.top == str(prefix)
         private = Path(found.private)

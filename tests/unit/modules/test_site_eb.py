@@ -10,11 +10,11 @@ import pytest
 
 from hpcmod.core import resources
 from hpcmod.core.errors import LackingError
-from hpcmod.modules.site_eb import base_python, easyblock_files, eb_environment
+from hpcmod.modules.site_eb import eb_environment, find_parts
 from tests.programs import make_program
 from tests.stack import CHECKOUT
 
-OURS = easyblock_files()
+OURS = find_parts().easyblocks
 EASYCONFIGS = str(resources.easyconfigs_directory())
 FROM_FILE = "include-easyblocks (F) = /site/a.py, /site/b.py\nrobot-paths        (F) = /site/ec, /more"
 REASON = "hpcmod does not run with the Python 3.6 of eb, /usr/bin/python3.6: too old"
@@ -68,17 +68,17 @@ def test_what_the_site_has_is_kept(tmp_path: Path, config: str, own: dict[str, s
 
 
 def test_an_eb_whose_python_cannot_run_hpcmod_gets_another_and_one_line_says_so(tmp_path: Path) -> None:
-    site = SiteEb(tmp_path, python=base_python())
-    assert site.settings()["EB_PYTHON"] == base_python()
-    assert site.said == [f"{REASON}. EB_PYTHON={base_python()} lets this eb run with that Python"]
-    assert base_python() != sys.executable or sys.prefix == sys.base_prefix
+    site = SiteEb(tmp_path, python=find_parts().python)
+    assert site.settings()["EB_PYTHON"] == find_parts().python
+    assert site.said == [f"{REASON}. EB_PYTHON={find_parts().python} lets this eb run with that Python"]
+    assert find_parts().python != sys.executable or sys.prefix == sys.base_prefix
 
 
 def test_an_eb_that_ignores_eb_python_is_started_again_by_the_easyblock(tmp_path: Path) -> None:
-    site = SiteEb(tmp_path, python=base_python())
+    site = SiteEb(tmp_path, python=find_parts().python)
     program = (tmp_path / "eb").read_text().replace("EB_PYTHON:-own", "HPCMOD_EB_PYTHON:-own")
     (tmp_path / "eb").write_text(program)
-    assert site.settings()["HPCMOD_EB_PYTHON"] == base_python()
+    assert site.settings()["HPCMOD_EB_PYTHON"] == find_parts().python
 
 
 def test_an_eb_that_cannot_use_the_easyblock_at_all_is_refused(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 
 from hpcmod.core.resources import module_templates, runscript_files
-from hpcmod.modules.installed import PACKAGES, link_of
 from hpcmod.modules.store import make_scripts
 from hpcmod.modules.text.modulefile import render_body, render_description
+from hpcmod.modules.values.install_record import PACKAGE_LIST, link_of
 from hpcmod.modules.values.plan import InstallPlan
 from tests.plans import make_example
 
@@ -29,7 +29,7 @@ def make_files(plan: InstallPlan, syntax: str) -> dict[str, str]:
     files = {name: text for name, text in make_scripts(plan, runscript_files()) if not link_of(name)}
     templates = module_templates()
     module = render_description(plan, syntax, templates, conflict=plan.spec.name) + render_body(plan, syntax, templates)
-    return {**{name: text for name, text in files.items() if name != PACKAGES}, MODULEFILE: module}
+    return {**{name: text for name, text in files.items() if name != PACKAGE_LIST}, MODULEFILE: module}
 
 
 def lines_of(text: str) -> int:

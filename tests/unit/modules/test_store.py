@@ -20,9 +20,8 @@ from hpcmod.images.sif.reader import architecture_name
 from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.tables import Images
 from hpcmod.modules import store
-from hpcmod.modules.installed import is_started
 from hpcmod.modules.store import InstalledImage, VerifiedSif, Ways, install, install_files, install_image
-from hpcmod.modules.values.install_record import NO_RECORD, Fit, InstalledModule
+from hpcmod.modules.values.install_record import NO_RECORD, Fit, InstalledModule, is_started
 from hpcmod.modules.values.plan import ContainerSettings, InstallPlan, make_plan
 from hpcmod.modules.values.spec import OWN_COMMANDS, InstallSpec
 from tests import corpus
@@ -97,7 +96,8 @@ def test_an_image_is_striped_as_the_profile_says_before_it_is_written_and_instal
     *, plan: InstallPlan, root: Path, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     log, said = pretend_lustre(monkeypatch, tmp_path / "lustre", status=status, error="invalid"), list[str]()
-    plan = replace(plan, site=plan.site._replace(images=Images(striping="-c 800 -S 4M")))
+    site = plan.site._replace(images=Images(striping="-c 800 -S 4M"))
+    plan = replace(plan, runscripts=plan.runscripts._replace(site=site))
     put(plan, source(image), tell=said.append)
     put(plan, source(image), tell=said.append)  # the image stays
     (line,) = log.read_text().splitlines()

@@ -10,7 +10,7 @@ import pytest
 
 from hpcmod.core.values.facts import PythonFacts
 from hpcmod.modules import user_layer
-from hpcmod.modules.own_packages import PACKED
+from hpcmod.modules.values.install_record import PACKED
 from hpcmod.modules.values.plan import UserLayer
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"

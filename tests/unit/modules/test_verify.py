@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import VerificationError
-from hpcmod.modules.installed import Installed, find_in_tree, find_without_modulefile
+from hpcmod.modules.installed import Installed, find_in_trees, find_without_modulefile
 from hpcmod.modules.verify import check_installation, check_installations, check_recorded, find_damage
 from tests.programs import make_program
 
@@ -40,7 +40,7 @@ def installed(tmp_path: Path) -> Installed:
         "modulefile": {"path": str(modulefile), "sha256": sha256(text)},
     }
     (root / "record.json").write_text(json.dumps(record))
-    found = find_in_tree(tree, "Toy/1.0")
+    found = next(find_in_trees([tree], "Toy/1.0"), None)
     assert found is not None
     return found
 
@@ -111,11 +111,12 @@ def test_a_copied_modulefile_is_not_compared_with_the_original(installed: Instal
 
 
 def test_a_deleted_modulefile_is_known_from_the_record(installed: Installed, tmp_path: Path) -> None:
-    assert list(find_without_modulefile([tmp_path / "software"], "Toy")) == []
+    trees = [tmp_path / "modules/all", tmp_path / "modules/elsewhere", tmp_path / "modules/all"]
+    assert list(find_without_modulefile(trees, "Toy")) == []
     installed.modulefile.unlink()
     for text in ("", "/", "../Toy", "Toy/../Toy", "/Toy"):
-        assert list(find_without_modulefile([tmp_path / "software"], text)) == []
-    (found,) = find_without_modulefile([tmp_path / "software"], "Toy")
+        assert list(find_without_modulefile(trees, text)) == []
+    (found,) = find_without_modulefile(trees, "Toy")
     assert (found.module, found.modulefile, found.root) == ("Toy/1.0", installed.modulefile, installed.root)
     assert "the modulefile is missing" in find_damage(found)
 

@@ -13,8 +13,8 @@ from typing import Any
 from hpcmod.core.resources import runscript_files
 from hpcmod.machine.values.site import RUNTIMES, Site
 from hpcmod.machine.values.tables import Gpus
-from hpcmod.modules.installed import link_of
 from hpcmod.modules.text.runscript import LIBEXEC, render_runscripts
+from hpcmod.modules.values.install_record import link_of
 from hpcmod.modules.values.plan import ContainerSettings, RunscriptSettings
 from hpcmod.modules.values.versions import ChosenTunables
 from tests import programs

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.resources import runscript_files
-from hpcmod.machine.values.tables import Caches
+from hpcmod.machine.values.tables import Caches, ModuleRules
 from tests.unit.runscripts.scripts import DISTRIBUTED, Rank, Scripts, make_program, task
 
 pytestmark = pytest.mark.slow
@@ -195,7 +195,7 @@ LARGE = ("HF_HOME", "TORCH_HOME", "XDG_CACHE_HOME")
 
 
 def large(rank: Rank, root: str, **env: str) -> tuple[str | None, ...]:
-    rank.scripts.change_site(caches=Caches(root=root))
+    rank.scripts.change_site(module=ModuleRules(caches=Caches(root=root)))
     return rank.sees(env, *LARGE)
 
 

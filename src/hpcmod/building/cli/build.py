@@ -300,7 +300,7 @@ def _options(flags: BuildFlags) -> BuildOptions:
         environ=os.environ,
         engine=flags.engine,
         conversion=parse_compression(flags.compression or site.images.compression),
-        policy=site.trust,
+        policy=site.images.trust,
         access=Access(announce=tell),
         replace=flags.force,
         tell=tell,

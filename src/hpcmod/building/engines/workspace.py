@@ -79,14 +79,11 @@ class Workspace:
     def run(self, argv: Sequence[str], *, cwd: Path | None = None) -> int:
         """Run an engine's program, log its output, report its steps to the user, and return the exit status."""
         self.said.clear()
-        return follow(
-            argv,
-            log=self.log,
-            env=self.environ,
-            cwd=cwd or self.directory,
-            on_start=self._note_session,
-            on_line=self._hear,
-        )
+        with follow(argv, env=self.environ, cwd=cwd or self.directory) as program:
+            self._note_session(program.session)
+            for line in program.lines(self.log):
+                self._hear(line)
+        return program.status
 
     def has_printed(self, text: str) -> bool:
         """Return whether the engine's output contains this text."""

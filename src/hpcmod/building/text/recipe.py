@@ -45,7 +45,8 @@ def render_definition(plan: BuildPlan, *, templates: Mapping[str, str]) -> str:
 def render_context(plan: BuildPlan) -> dict[str, str]:
     """Return the files of the build context, except the Dockerfile and the inputs: text by path."""
     scripts = {plan.script_path(number): step.script for number, step in enumerate(plan.steps, 1)}
-    return {"hpcmod/common.sh": plan.library, "hpcmod/lock": plan.lock, **scripts} if plan.steps else {}
+    shared = {"hpcmod/common.sh": plan.shared.library, "hpcmod/lock": plan.shared.lock}
+    return {**shared, **scripts} if plan.steps else {}
 
 
 def render_build_plan(plan: BuildPlan) -> str:

@@ -43,6 +43,19 @@ _SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".zip", ".whl")
 
 
 @dataclass(frozen=True)
+class SharedFiles:
+    """Files of the build context that all components use."""
+
+    lock: str = ""
+    """The relevant lines of the lock file: `hpcmod/lock`."""
+    library: str = ""
+    """Functions: `hpcmod/common.sh`."""
+
+
+_NOTHING_SHARED = SharedFiles()
+
+
+@dataclass(frozen=True)
 class BuildPlan:
     """Everything an image is built from."""
 
@@ -64,10 +77,7 @@ class BuildPlan:
     inputs: tuple[tuple[str, str], ...] = ()
     """Local path and path in the build context: files, or directories with everything below them."""
     sources: tuple[Download, ...] = ()
-    lock: str = field(default="", metadata=HIDDEN)
-    """The relevant lines of the lock file; the file `hpcmod/lock` of the build context."""
-    library: str = field(default="", metadata=HIDDEN)
-    """Functions shared by the components; the file `hpcmod/common.sh` of the build context."""
+    shared: SharedFiles = field(default=_NOTHING_SHARED, metadata=HIDDEN)
     fingerprint: str = ""
     """sha256 of everything that determines the image's content, in hexadecimal; input paths are not included."""
     own_form: str = ""
@@ -92,8 +102,9 @@ def with_fingerprint(plan: BuildPlan, *, contents: str) -> BuildPlan:
     The checksums of wheels are not included: they become known while the first image is built, and the next plan must
     have the same fingerprint. A package index does not change the file of a given name and version.
     """
-    sources = "".join(line for line in plan.lock.splitlines(keepends=True) if not line.startswith("wheel "))
-    values = asdict(replace(plan, fingerprint="", inputs=(), own_context="", lock=sources))
+    sources = "".join(line for line in plan.shared.lock.splitlines(keepends=True) if not line.startswith("wheel "))
+    values = asdict(replace(plan, fingerprint="", inputs=(), own_context=""))
+    values.update(values.pop("shared"), lock=sources)
     text = json.dumps([values, sorted(inside for _, inside in plan.inputs), contents], sort_keys=True)
     fingerprint = hashlib.sha256(text.encode()).hexdigest()
     return replace(plan, fingerprint=fingerprint, labels=(*plan.labels, ("org.hpcmod.fingerprint", fingerprint)))

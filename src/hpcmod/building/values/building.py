@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hpcmod.building.values.build_plan import BuildPlan, BuildStep, Download, with_fingerprint
+from hpcmod.building.values.build_plan import BuildPlan, BuildStep, Download, SharedFiles, with_fingerprint
 from hpcmod.building.values.pins import Pin, find_checksum
 from hpcmod.building.values.recipe import Recipe, RecipeStep, check_value, fill_in, nearest, parse_base, placeholders
 from hpcmod.core.errors import BadInputError
@@ -82,8 +82,7 @@ def make_build_plan(
         ),
         inputs=(*_inputs(request, source_files), *((path, f"hpcmod/files/{name}") for name, path in recipe.files)),
         sources=sources,
-        lock=_lock_lines(shipped.pins, sources),
-        library=shipped.components["common"],
+        shared=SharedFiles(_lock_lines(shipped.pins, sources), shipped.components["common"]),
     )
     return with_fingerprint(plan, contents=contents)
 

@@ -24,7 +24,7 @@ from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.fs.replacing import replacing_directory
 from hpcmod.core.fs.tree import write_file
 from hpcmod.machine.values.site import Site
-from hpcmod.modules.installed import RECORD
+from hpcmod.modules.values.install_record import RECORD
 
 
 @dataclass(frozen=True)

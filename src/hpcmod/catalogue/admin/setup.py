@@ -13,8 +13,8 @@ from hpcmod.core import resources
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree, write_file
-from hpcmod.modules.site_eb import LIBRARIES, base_python, easyblock_files, library_settings
-from hpcmod.modules.text.modulefile import MODULERC, SUFFIXES, render_template
+from hpcmod.modules import find_parts, render_default
+from hpcmod.modules.values.install_record import MODULERC, SUFFIXES
 
 _GROUP_BITS = 0o2020
 
@@ -39,15 +39,16 @@ def setup_files(
     Raises LackingError if hpcmod or `eb` is not installed next to this Python; BadInputError if a path is not valid as
     an element of a list.
     """
+    parts = find_parts(ours=eb)
     man = Path(sys.prefix, "share/man")
     module = SiteModule(
         version=version,
         bin=str(place / "bin"),
-        python=sys.executable if eb else base_python(),
-        libraries="" if eb else library_settings().get(LIBRARIES, ""),
+        python=parts.python,
+        libraries=parts.libraries,
         easyconfigs=(*(str(catalogue.easyconfigs) for catalogue in catalogues), str(resources.easyconfigs_directory())),
         images=tuple(str(catalogue.images) for catalogue in catalogues),
-        easyblocks="" if eb else easyblock_files(),
+        easyblocks=parts.easyblocks,
         catalogues=tuple(str(catalogue.directory) for catalogue in catalogues),
         modules=tuple(str(catalogue.modules) for catalogue in catalogues),
         site=site,
@@ -64,8 +65,7 @@ def setup_files(
     for syntax, suffix in SUFFIXES.items():
         yield SetupFile(directory / f"{version}{suffix}", render_site_module(module, syntax, templates))
     # Only for Lua: for a Tcl module, Lmod 8.6 would start a program at each command, and fail if the path has spaces.
-    values = {"aliases": [(f"hpcmod/{version}", ["default"])], "hidden": []}
-    yield SetupFile(directory / MODULERC["Lua"], render_template("modulerc", "Lua", templates, values))
+    yield SetupFile(directory / MODULERC["Lua"], render_default(f"hpcmod/{version}", templates))
 
 
 def _launcher(place: Path, program: Path) -> SetupFile:

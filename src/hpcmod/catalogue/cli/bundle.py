@@ -22,8 +22,7 @@ from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.progress import ProgressLine
 from hpcmod.images import ImageSource, find_image, get_source, image_directories, make_source, nowhere, sidecar
-from hpcmod.modules.easyconfigs.files import read_recipe
-from hpcmod.modules.own_place import source_directories
+from hpcmod.modules import read_recipe, source_directories
 from hpcmod.modules.values.easyconfig_text import read_named_image
 
 if TYPE_CHECKING:

@@ -23,8 +23,16 @@ from hpcmod.core.text.quote import sh_word
 from hpcmod.machine import find_machine
 from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.targets import runs_on
-from hpcmod.modules.installed import Installed, find_installed, find_without_modulefile, module_trees, own_trees
-from hpcmod.modules.own_place import MODULES, own_module_trees, own_prefixes
+from hpcmod.modules import (
+    Installed,
+    find_installed,
+    find_without_modulefile,
+    module_trees,
+    own_module_trees,
+    own_prefixes,
+    own_trees,
+)
+from hpcmod.modules.values.install_record import MODULES
 
 if TYPE_CHECKING:
     from hpcmod.catalogue.finding.listing import Listed
@@ -220,11 +228,9 @@ def find_broken(here: Here, text: str) -> Installed | None:
 
     A name without a version matches only if the user has no other version of it.
     """
-    from hpcmod.modules.remove import software_directories  # `ls` and `search` need not import it
-
     prefixes = own_prefixes(here.site, os.environ)
-    software = software_directories([*own_trees(here.trees), *(prefix / MODULES for prefix in prefixes)])
-    broken = list(find_without_modulefile(software, text))
+    trees = [*own_trees(here.trees), *(prefix / MODULES for prefix in prefixes)]
+    broken = list(find_without_modulefile(trees, text))
     return broken[-1] if broken and ("/" in text or find_own(here, text) is None) else None
 
 

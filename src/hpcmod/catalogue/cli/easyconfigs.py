@@ -13,8 +13,7 @@ from hpcmod.catalogue.finding.find import check_architecture, find_container
 from hpcmod.catalogue.publishing.terms import check_terms
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.core.errors import BadInputError, NotFoundError
-from hpcmod.modules.easyconfigs.files import read_recipe
-from hpcmod.modules.installed import Installed
+from hpcmod.modules import Installed, read_recipe
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from hpcmod.core.errors import CheckFailedError, LackingError, NotFoundError
 from hpcmod.core.process import run
 from hpcmod.core.text.quote import terminal_line
 from hpcmod.images import read_facts
-from hpcmod.modules.runtime import find_runtime
-from hpcmod.modules.site_eb import eb_environment
+from hpcmod.modules import eb_environment, find_runtime
 
 
 def environment_of_eb() -> dict[str, str]:

@@ -39,7 +39,7 @@ from hpcmod.core.cli.output import (
 )
 from hpcmod.core.errors import NotFoundError
 from hpcmod.core.values.facts import comparable_name
-from hpcmod.modules.installed import Installed
+from hpcmod.modules import Installed
 from hpcmod.modules.values.install_record import InstallRecord
 from hpcmod.modules.values.place import CHOICE_VARIABLE, base_directory
 
@@ -293,7 +293,7 @@ def _user_packages(copies: Copies | None) -> tuple[Package, ...]:
     if copies is None:
         return ()
     from hpcmod.images import read_packages
-    from hpcmod.modules.own_packages import find_packages
+    from hpcmod.modules import find_packages
 
     return read_packages(find_packages(copies.meant.root, copies.meant.record.own_packages, os.environ))
 

@@ -37,10 +37,9 @@ from hpcmod.images import (
     recognize,
     verify_local_sif,
 )
-from hpcmod.modules import store
-from hpcmod.modules.installed import PROGRAM
-from hpcmod.modules.shared_prefix import SharedPrefix
+from hpcmod.modules import SharedPrefix, install_files
 from hpcmod.modules.values.easyconfig_text import read_named_image
+from hpcmod.modules.values.install_record import PROGRAM
 from hpcmod.modules.values.plan import make_plan
 from hpcmod.modules.values.spec import InstallSpec
 
@@ -199,5 +198,5 @@ def program_of(here: Here, image: str) -> Path:
     plan = replace(make_plan(facts, here.site, spec), user_layer=None, sif_places=(str(sif),))
     if not (root / _LAST).is_file():
         make_private_directory(root)
-        store.install_files(plan, runscript_files())
+        install_files(plan, runscript_files())
     return root / PROGRAM

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,10 +23,19 @@ from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell
 from hpcmod.images import names_image
-from hpcmod.modules.installed import Installed, find_in_tree, own_trees
-from hpcmod.modules.own_default import mark_default
-from hpcmod.modules.own_place import MODULES, choose_prefix, configured_places, source_directories
-from hpcmod.modules.shared_prefix import SharedPrefix, install_with_eb, sharing
+from hpcmod.modules import (
+    Installed,
+    SharedPrefix,
+    choose_prefix,
+    configured_places,
+    find_in_trees,
+    install_with_eb,
+    mark_default,
+    own_trees,
+    sharing,
+    source_directories,
+)
+from hpcmod.modules.values.install_record import MODULES
 
 
 @dataclass(frozen=True)
@@ -127,7 +135,8 @@ def install(flags: InstallFlags) -> None:
     for recipe in recipes:
         check_not_loaded(recipe.module)
     files = [find_easyconfig(text) for text in given if text not in (*names, *images)]
-    with TemporaryDirectory(prefix="hpcmod-") as plans, nullcontext() if flags.dry_run else _sharing(prefix) as shared:
+    places = None if flags.dry_run else configured_places(prefix, os.environ)
+    with TemporaryDirectory(prefix="hpcmod-") as plans, sharing(places, os.environ) as shared:
         sources = source_directories(prefix, os.environ)[0]
         for text in images:
             request = ImageRequest(text, flags.name, flags.version, sources, shared, flags.rebuild)
@@ -136,7 +145,8 @@ def install(flags: InstallFlags) -> None:
         status = _run_eb(here, flags, files, recipes, (prefix, shared))
     made = [] if status or flags.dry_run else recipes
     trees = [*([prefix / MODULES] if prefix else []), *own_trees(look_around(flags.site).trees)] if made else []
-    copies = {recipe.module: _find(trees, recipe.module) for recipe in made}  # None: eb is configured otherwise
+    # None: eb is configured otherwise
+    copies = {recipe.module: next(find_in_trees(trees, recipe.module), None) for recipe in made}
     for module, own in copies.items():
         if own and _is_default(here, module):
             mark_default(own, shared)
@@ -185,23 +195,14 @@ def _place(prefix: Path | None, shared: SharedPrefix | None) -> list[str]:
     return [f"--prefix={prefix}", f"--installpath={prefix}", *software, "--suffix-modules-path=all"]
 
 
-def _sharing(prefix: Path | None) -> AbstractContextManager[SharedPrefix | None]:
-    places = (prefix / "software", prefix / "modules") if prefix else configured_places(os.environ)
-    return sharing(*places, os.environ) if places else nullcontext()
-
-
 def _is_installed(here: Here, recipe: EasyconfigFile, *, asked: Path | None) -> bool:
     """Return whether the user has the same container already, below the prefix if given; if so, report it."""
     trees = [asked.absolute() / MODULES] if asked else own_trees(here.trees)
-    own = _find(trees, recipe.module)
+    own = next(find_in_trees(trees, recipe.module), None)
     if own is None or own.image.sha256 != recipe.sha256 or not Path(own.image.path).is_file():
         return False
     tell(f"your own copy of {own.module} is already installed in {own.root}; --rebuild installs it again")
     return True
-
-
-def _find(trees: Iterable[Path], module: str) -> Installed | None:
-    return next((copy for copy in (find_in_tree(tree, module) for tree in trees) if copy), None)
 
 
 def _show_how_to_load(module: str, own: Installed | None) -> None:

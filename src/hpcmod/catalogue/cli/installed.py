@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,10 +28,17 @@ from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, NotFoundEr
 from hpcmod.core.registry import offered
 from hpcmod.core.text.quote import sh_word
 from hpcmod.images import sidecar, write_provenance
-from hpcmod.modules.installed import Installed, own_trees
-from hpcmod.modules.own_site import site_of
-from hpcmod.modules.remove import find_unfinished, is_user_packages, make_removal, remove
-from hpcmod.modules.shared_prefix import SharedPrefix, install_with_eb, sharing
+from hpcmod.modules import (
+    Installed,
+    find_unfinished_removal,
+    install_with_eb,
+    make_removal,
+    own_trees,
+    remove_installation,
+    sharing,
+    site_of,
+)
+from hpcmod.modules.values.install_record import is_user_packages
 
 _UPDATE = "HPCMOD_UPDATE"
 """Environment variable that tells the easyblock not to read an unmodified image again."""
@@ -113,7 +119,7 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
       hpcmod remove --dry-run PyTorch/2.6.0-rocm-6.2.4-singularity
     """
     here = look_around(None)
-    found = find_unfinished(own_trees(here.trees), container) or find_writable(here, container, only=True)
+    found = find_unfinished_removal(own_trees(here.trees), container) or find_writable(here, container, only=True)
     _check_unused(here, found)
     removal = make_removal(found, with_packages=with_packages)
     packages = removal.packages  # before they are removed
@@ -122,7 +128,7 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
         too = f" with your own packages in {', '.join(map(str, packages))}" if packages else ""
         click.confirm(f"Remove {found.module} from {found.root}{too}?", abort=True)
     if not dry_run:
-        remove(found, removal, tell=tell)
+        remove_installation(found, removal, tell=tell)
     paths = [*removal.modulefiles, *removal.removed]
     if as_json:
         print_json(
@@ -146,7 +152,7 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
         stops = "would stop" if dry_run else "stops"
         tell(f"the {each.kind} {each.name} {stops} working; to remove it: {each.removal}")
     for path in removal.kept:
-        if is_user_packages(path):
+        if is_user_packages(path.name):
             tell(f"kept your own packages; to remove them: rm -r {sh_word(str(path))}")
         else:
             tell(f"kept, because it was not installed by hpcmod: {path}")
@@ -251,21 +257,18 @@ def reinstall(here: Here, own: Installed, site: str | None, *, keep_image: bool 
         environ = {**eb_environ(profile, [recipe.images, own.root]), _UPDATE: "1"}
     else:
         environ = eb_environ(profile, [recipe.images] if recipe.images != own.root else [])
-    with _sharing(own) as shared:
+    places = _directories(own)
+    with sharing(places and (places[0], places[1].parent), os.environ) as shared:
         return install_with_eb(reinstall_command(here, own)[1:], environ, shared, tell=tell)
-
-
-def _sharing(own: Installed) -> AbstractContextManager[SharedPrefix | None]:
-    tree, software = _directories(own)
-    return sharing(software, tree.parent, os.environ) if tree and software else nullcontext()
 
 
 def reinstall_command(here: Here, own: Installed) -> list[str]:
     """Return the command line of `eb` that installs again into the same directories, whatever EasyBuild's settings."""
-    tree, software = _directories(own)
+    places = _directories(own)
     argv = ["eb", str(find_own_recipe(here, own).easyconfig), "--rebuild"]
     argv += [f"--module-syntax={'Lua' if own.modulefile.suffix == '.lua' else 'Tcl'}"]
-    if tree and software:
+    if places:
+        software, tree = places
         argv += [f"--installpath-software={software}", f"--installpath-modules={tree.parent}"]
         argv += [f"--suffix-modules-path={tree.name}"]
     return argv
@@ -282,9 +285,10 @@ def _restore_provenance(own: Installed) -> None:
     write_provenance(image, known)
 
 
-def _directories(own: Installed) -> tuple[Path | None, Path | None]:
-    """Return the module tree of an installation, and the directory of installations; None if they are unusual."""
-    return _without(own.modulefile.with_name(own.version), own.module), _without(own.root, own.module)
+def _directories(own: Installed) -> tuple[Path, Path] | None:
+    """Return the directory of installations, and the module tree of an installation; None if they are unusual."""
+    software, tree = _without(own.root, own.module), _without(own.modulefile.with_name(own.version), own.module)
+    return (software, tree) if software and tree else None
 
 
 def _without(path: Path, module: str) -> Path | None:

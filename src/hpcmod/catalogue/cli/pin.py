@@ -17,7 +17,7 @@ from hpcmod.core.errors import HpcmodError
 from hpcmod.core.fs.tree import write_file
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.machine import find_machine
-from hpcmod.modules.easyconfigs.files import read_recipe
+from hpcmod.modules import read_recipe
 from hpcmod.modules.values.easyconfig_text import read_named_image
 
 if TYPE_CHECKING:

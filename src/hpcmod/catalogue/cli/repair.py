@@ -18,9 +18,8 @@ from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, Finding
-from hpcmod.modules.installed import Installed, find_in_tree
-from hpcmod.modules.store import clear_parts
-from hpcmod.modules.verify import IMAGE, check_installation, exit_code_of
+from hpcmod.modules import Installed, check_installation, clear_parts, exit_code_of, find_in_trees
+from hpcmod.modules.values.install_record import IMAGE
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def _find_failures(own: Installed) -> list[Finding]:
 
 def _read_again(own: Installed) -> Installed:
     depth = own.module.count("/") + 1
-    return find_in_tree(own.modulefile.parents[depth - 1], own.module) or own
+    return next(find_in_trees([own.modulefile.parents[depth - 1]], own.module), own)
 
 
 def _print(here: Here, own: Installed, damage: Sequence[Finding], left: Sequence[Finding], *, dry_run: bool) -> None:

@@ -13,7 +13,7 @@ from hpcmod.core.cli.output import print_data, tell
 from hpcmod.core.process import become
 from hpcmod.core.text.quote import sh_word
 from hpcmod.images import names_image
-from hpcmod.modules.own_site import says_another
+from hpcmod.modules import says_another_site
 from hpcmod.modules.values.runtime_options import RUNTIME_FLAGS, RUNTIME_SHORT
 
 _AS_TYPED = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -86,7 +86,7 @@ def _run(verb: str, words: Sequence[str], site: str | None, *, dry_run: bool) ->
         copy = find_ready(here, container)
         copy.check_program()
         program = copy.program
-        if says_another(copy.record, here.site, os.environ):
+        if says_another_site(copy.record, here.site, os.environ):
             made_for = copy.record.site
             tell(f"{copy.module} has the settings of {made_for}, for which it was installed, not of {here.site.name}")
     argv = [str(program), verb, *options, "--", *command]

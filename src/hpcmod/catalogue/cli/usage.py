@@ -78,7 +78,7 @@ def usage(flags: UsageFlags) -> None:
       hpcmod catalogue usage --fold --json      # once a week, by cron
     """
     catalogue = open_catalogues(flags.directory)[0]
-    allowed = load_site(None, os.environ).usage.names == "users"
+    allowed = load_site(None, os.environ).module.usage.names == "users"
     if flags.users and not allowed:
         raise BadInputError(
             "the site profile does not allow user names",

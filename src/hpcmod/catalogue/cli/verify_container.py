@@ -31,8 +31,7 @@ from hpcmod.core.values.finding import FAIL, OK, Finding
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
 from hpcmod.images import parse_sha256
 from hpcmod.machine import find_machine
-from hpcmod.modules.installed import Installed
-from hpcmod.modules.verify import check_installation, check_recorded, exit_code_of
+from hpcmod.modules import Installed, check_installation, check_recorded, exit_code_of
 
 
 @dataclass(frozen=True)

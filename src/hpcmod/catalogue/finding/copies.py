@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hpcmod.core.text.quote import sh_word
 from hpcmod.machine import find_modulefile, module_name
-from hpcmod.modules.installed import Installed, find_in_tree, read_installed
+from hpcmod.modules import Installed, find_in_trees, read_installed
 
 
 class Copies(NamedTuple):
@@ -26,7 +26,7 @@ def find_copies(module: str, trees: Sequence[Path], environ: Mapping[str, str]) 
     `module`: Its full name, NAME/VERSION.
     `trees`: Directories of modulefiles to search; the first has priority if the module tool does not decide.
     """
-    copies = [copy for copy in (find_in_tree(tree, module) for tree in trees) if copy]
+    copies = list(find_in_trees(trees, module))
     if not copies:
         return None
     asked = find_modulefile(module, environ) if len(copies) > 1 else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hpcmod.catalogue.records.index import Index, IndexEntry
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.modules.installed import Installed
+from hpcmod.modules import Installed
 
 READY, AVAILABLE, ELSEWHERE = "ready", "available", "elsewhere"
 """Can be used now; can be installed; is for another machine."""

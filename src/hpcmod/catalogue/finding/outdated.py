@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from hpcmod.catalogue.finding.find import choose_entry
 from hpcmod.catalogue.records.index import Index, IndexEntry
 from hpcmod.catalogue.values.order import release_key
-from hpcmod.modules.installed import Installed
-from hpcmod.modules.verify import find_damage
+from hpcmod.modules import Installed, find_damage
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hpcmod.catalogue.records.index import Index, IndexEntry
 from hpcmod.core.values.facts import Package, comparable_name
-from hpcmod.modules.installed import Installed
+from hpcmod.modules import Installed
 
 
 @dataclass(frozen=True)

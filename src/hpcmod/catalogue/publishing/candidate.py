@@ -12,8 +12,8 @@ from hpcmod.core.values.facts import Package
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
 from hpcmod.core.values.text import is_file_name
 from hpcmod.images import ImageSource, find_image, image_directories, make_source, read_facts, recognize
-from hpcmod.modules.easyconfigs.files import read_recipe
-from hpcmod.modules.text.easyconfig import EasyconfigText, render_easyconfig
+from hpcmod.modules import read_recipe, render_easyconfig
+from hpcmod.modules.values.easyconfig import EasyconfigText, SifOrigin
 from hpcmod.modules.values.easyconfig_text import CONSTANTS, fill_templates, read_named_image, templates_of
 from hpcmod.modules.values.image_name import choose_module_class, name_of_reference
 from hpcmod.modules.values.python_text import assign_strings
@@ -239,11 +239,9 @@ def make_easyconfig(
             version=version,
             versionsuffix=dash + suffix,
             image=candidate.sif,
-            source_urls=(reference,) if whole else (),
-            download_instructions="" if whole else where,
+            sif=SifOrigin((reference,)) if whole else SifOrigin(instructions=where),
             checksum=sha256,
-            wrapped_commands=tuple(name for name, words in candidate.commands if words == (name,)) or None,
-            command_words=tuple((name, words) for name, words in candidate.commands if words != (name,)),
+            wrapped_commands=candidate.commands or None,
             description=candidate.description or f"{candidate.name} {candidate.version}, as a container",
             homepage=candidate.homepage,
             moduleclass=choose_module_class(packages),

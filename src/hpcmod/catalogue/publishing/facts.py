@@ -15,7 +15,7 @@ from hpcmod.core.values.facts import ImageFacts, Package, Provenance
 from hpcmod.core.values.strict_json import Texts
 from hpcmod.images import read_facts
 from hpcmod.machine.values.targets import find_targets
-from hpcmod.modules.installed import Installed
+from hpcmod.modules import Installed
 
 SBOM = "/opt/hpcmod/sbom.cdx.json"
 """Where images that hpcmod builds keep their software list; see recipes/components/finish.sh."""
@@ -94,8 +94,8 @@ def stack_pairs(stack: StackFacts) -> Texts:
         "mpi": f"{mpi.family} {mpi.soname} {mpi.version}" if mpi else "",
         "libfabric": f"{fabric.release or fabric.file}{' with cxi' * fabric.cxi}" if fabric else "",
         "plugin": f"{plugin.path.rpartition('/')[2]} {plugin.transport}" if plugin else "",
-        "collectives": stack.collectives,
-        "cuda": stack.cuda,
-        "rocm": stack.rocm,
+        "collectives": stack.gpu.collectives,
+        "cuda": stack.gpu.cuda,
+        "rocm": stack.gpu.rocm,
     }
     return tuple((name, _text(version.strip())) for name, version in found.items() if version.strip())

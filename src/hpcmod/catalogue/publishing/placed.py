@@ -11,7 +11,7 @@ from pathlib import Path
 from hpcmod.catalogue.records.sharing import check_open_directory, file_mode, removal_group
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.core.fs.tree import Tree
-from hpcmod.modules.placed import PrivateInstallation
+from hpcmod.modules import PrivateInstallation
 from hpcmod.modules.values.install_record import InstallRecord
 
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)

@@ -43,7 +43,7 @@ from hpcmod.images import (
 )
 from hpcmod.machine import Machine, state_directory
 from hpcmod.machine.values.site import Site
-from hpcmod.modules.commands import find_missing_programs
+from hpcmod.modules import find_missing_programs
 
 PUBLISH, REPAIR, ALIAS = "publish", "repair", "alias"
 

@@ -21,8 +21,8 @@ from hpcmod.core.fs.replacing import replacing_directory
 from hpcmod.core.fs.tree import write_file
 from hpcmod.core.lock import read_holder
 from hpcmod.core.text.toml import render_toml
-from hpcmod.modules.eb import run_eb
-from hpcmod.modules.text.modulefile import SUFFIXES
+from hpcmod.modules import run_eb
+from hpcmod.modules.values.install_record import SUFFIXES
 
 _KEPT = "kept"
 _STAGED = "HPCMOD_STAGED"

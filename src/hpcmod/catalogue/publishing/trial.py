@@ -11,10 +11,10 @@ from hpcmod.catalogue.values.record import Check
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import CheckFailedError, LackingError
 from hpcmod.core.process import Completed, run
+from hpcmod.core.which import which
 from hpcmod.machine import with_one_tool
 from hpcmod.machine.values.site import SLURM
-from hpcmod.modules.step import find_check_step, has_step_program
-from hpcmod.modules.text.checkscript import NO_MODULE_TOOL, render_check
+from hpcmod.modules import NO_MODULE_TOOL, find_check_step, render_check
 
 EASYBUILD_CHECK = "eb: the module loads, the image starts, sanity_check_commands of the easyconfig"
 """The name of the check that `eb` itself does for every installation."""
@@ -56,7 +56,7 @@ def run_checks(
     """
     for command in commands:
         yield _run(trial, command)
-    if commands and not step and trial.use_steps and has_step_program(trial.environ):
+    if commands and not step and trial.use_steps and which("srun", trial.environ):
         trial.tell("Slurm does not respond, so the checks ran on this machine only and not in a job step")
     for command in job_commands:
         yield _run(trial, command, step)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import Package
-from hpcmod.modules.binds import find_newest
+from hpcmod.modules import find_newest_path
 from hpcmod.modules.values.advisory import Advisory
 from hpcmod.modules.values.advisory_schema import parse_advisory
 
@@ -52,5 +52,5 @@ def matching_advisories(
     return tuple(
         advisory
         for advisory in advisories
-        if advisory.concerns(module, sha256, packages) and advisory.holds_in(environ, find_newest, now=moment)
+        if advisory.concerns(module, sha256, packages) and advisory.holds_in(environ, find_newest_path, now=moment)
     )

@@ -37,7 +37,7 @@ from hpcmod.core.registry import offered
 from hpcmod.core.resources import read_texts
 from hpcmod.machine import load_site
 from hpcmod.machine.values.site import Site
-from hpcmod.modules.text.modulefile import read_help
+from hpcmod.modules import read_help
 from hpcmod.modules.values.advisory import Advisory
 from hpcmod.modules.values.plan import WELL_KNOWN_COMMANDS
 from hpcmod.modules.values.spec import COMMAND_NAME, OWN_COMMANDS

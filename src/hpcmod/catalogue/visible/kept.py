@@ -17,9 +17,14 @@ from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.values.relocation import relocate
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.strict_json import JsonObject, load_json
-from hpcmod.modules.installed import RECORD, find_root, link_of
-from hpcmod.modules.text.modulefile import SYNTAXES
-from hpcmod.modules.values.install_record import parse_install_record, render_install_record
+from hpcmod.modules.values.install_record import (
+    RECORD,
+    SYNTAXES,
+    find_root,
+    link_of,
+    parse_install_record,
+    render_install_record,
+)
 
 KEPT_MODULE = {"Lua": "module.lua", "Tcl": "module.tcl"}
 """File name of a rendering's modulefile, by syntax."""
@@ -125,9 +130,9 @@ def home_of(catalogue: Catalogue, record: CatalogueRecord) -> str:
 def _roots(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Path]:
     for syntax in SYNTAXES:
         text = read_kept_text(catalogue, kept_directory(catalogue, record) / KEPT_MODULE[syntax])
-        root = find_root(text.encode()) if text else None
+        root = find_root(text.encode()) if text else ""
         if root:
-            yield root
+            yield Path(root)
 
 
 def _is_inside(name: str) -> bool:

@@ -22,8 +22,7 @@ from hpcmod.catalogue.visible.kept import (
     read_module,
 )
 from hpcmod.core.resources import module_templates
-from hpcmod.modules.installed import RECORD, is_started, link_of
-from hpcmod.modules.text.modulefile import MODULERC, SUFFIXES, SYNTAXES
+from hpcmod.modules.values.install_record import MODULERC, RECORD, SUFFIXES, SYNTAXES, is_started, link_of
 
 
 def modulefile(catalogue: Catalogue, name: str, version: str, syntax: str) -> Path:

@@ -22,7 +22,7 @@ from hpcmod.catalogue.visible.advisories import read_advisories
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.reading import read_text
 from hpcmod.core.values.facts import Package
-from hpcmod.modules.installed import read_record
+from hpcmod.modules import read_record
 from hpcmod.modules.values.advisory import Advisory
 from hpcmod.modules.values.plan import InstallPlan, with_notices, with_own_packages
 

@@ -14,22 +14,12 @@ from hpcmod.catalogue.visible.notices import look_for_notices
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.resources import module_templates, runscript_files
 from hpcmod.images import read_facts
-from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import Site
-from hpcmod.modules.installed import RECORD
-from hpcmod.modules.store import describe_own_packages, make_scripts
-from hpcmod.modules.text.modulefile import SYNTAXES, render_body, render_description
+from hpcmod.modules import make_scripts, render_body, render_description
 from hpcmod.modules.values.easyconfig_text import CONSTANTS, fill_templates, templates_of
-from hpcmod.modules.values.install_record import parse_install_record, render_install_record
+from hpcmod.modules.values.install_record import RECORD, SYNTAXES, parse_install_record, render_install_record
 from hpcmod.modules.values.plan import InstallPlan, make_plan
-from hpcmod.modules.values.spec import (
-    HELP_PARAMETERS,
-    InstallSpec,
-    parse_commands,
-    parse_environment,
-    parse_help_texts,
-    parse_install_mode,
-)
+from hpcmod.modules.values.spec import SPEC_PARAMETERS, parse_spec
 from hpcmod.modules.values.static_values import read_static_values
 from hpcmod.modules.values.swap import with_mode
 
@@ -88,7 +78,8 @@ def _make_plan(
     values = _read_parameters(now.easyconfig, record)
     root = software_of(catalogue, record)
     image = catalogue.images / record.sif
-    spec = InstallSpec(
+    spec = parse_spec(
+        values,
         name=record.name,
         module=record.module,
         variable=parts.variable,
@@ -96,20 +87,12 @@ def _make_plan(
         image=record.sif,
         easyconfig=record.publication.easyconfig,
         found_at=str(image),
-        description=values.get("description", ""),
-        homepage=values.get("homepage", ""),
-        install_mode=parse_install_mode(values.get("install_mode", "auto")),
-        binds=tuple(Bind.parse(text) for text in values.get("bind_paths", ())),
-        commands=parse_commands(values.get("wrapped_commands")),
-        environment=parse_environment(values.get("environment", {})),
-        help_texts=parse_help_texts(values),
         syntaxes=tuple(now.modules),
     )
     return make_plan(read_facts(image), with_mode(site, values.get("netstack", "auto")), spec)
 
 
-_OWN = ("description", "homepage", "install_mode", "bind_paths", "wrapped_commands", "environment", "netstack")
-_PARAMETERS = (*_OWN, *HELP_PARAMETERS)
+_PARAMETERS = (*SPEC_PARAMETERS, "netstack")
 
 
 def _read_parameters(easyconfig: str, record: CatalogueRecord) -> dict[str, Any]:
@@ -139,9 +122,8 @@ def _render_record(before: str, plan: InstallPlan, scripts: Mapping[str, str], t
     """Return the record of an installation whose scripts are new and whose image is the same."""
     record = parse_install_record(before.encode())
     files = tuple((name, "") for name in scripts)
-    own = describe_own_packages(plan)
     made_for = replace(record, site=plan.site.name, profile=plan.site.profile)
-    return render_install_record(replace(made_for, hpcmod=tool, files=files, own_packages=own))
+    return render_install_record(replace(made_for, hpcmod=tool, files=files, own_packages=plan.described_packages))
 
 
 def stamp(record: str, rendering: str) -> str:

@@ -21,7 +21,7 @@ from hpcmod.core.errors import CheckFailedError, NotFoundError
 from hpcmod.core.values.finding import FAIL, Finding
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.machine import find_machine
-from hpcmod.modules.own_site import site_of
+from hpcmod.modules import site_of
 
 
 @dataclass(frozen=True)

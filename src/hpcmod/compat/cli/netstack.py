@@ -19,7 +19,7 @@ from hpcmod.core.progress import ProgressLine
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.machine import load_site
 from hpcmod.machine.values.tables import Netstack
-from hpcmod.modules.binds import explain_binds
+from hpcmod.modules import explain_binds
 
 _directory = click.argument("directory", required=False, type=click.Path(path_type=Path))
 
@@ -84,7 +84,7 @@ def capture(
       hpcmod site netstack capture --output /appl/netstack '/opt/cray/libfabric/*/lib64/libfabric.so.1' libcxi.so.1
       module load cray-mpich-abi; hpcmod site netstack capture --output /appl/netstack libmpi.so.12 libfabric.so.1
     """
-    known = load_site(None, os.environ).netstack
+    known = load_site(None, os.environ).network.netstack
     asked = libraries or known.libraries or DEFAULT_LIBRARIES
     plan = plan_capture(asked, os.environ, leave_out=tuple(dict.fromkeys((*known.leave_out, *leave_out))))
     for warning in plan.warnings:
@@ -158,7 +158,7 @@ def check(directory: Path | None, as_json: bool) -> None:
 
 def _bound_directory() -> Path:
     """Return the captured directory that a module loaded on this node binds."""
-    candidates = load_site(None, os.environ).netstack.directory
+    candidates = load_site(None, os.environ).network.netstack.directory
     kept = [finding for finding in explain_binds((candidates,), {}) if finding.kept]
     if not kept:
         raise NotFoundError(

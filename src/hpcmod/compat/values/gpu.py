@@ -17,7 +17,7 @@ _INJECTED = "/.singularity.d/libs/"
 
 def _vendor(case: Case) -> Iterator[Finding]:
     names = {"amd": "ROCm", "nvidia": "CUDA"}
-    of_image = [vendor for vendor, has in (("amd", case.image.rocm), ("nvidia", case.image.cuda)) if has]
+    of_image = [vendor for vendor, has in (("amd", case.image.gpu.rocm), ("nvidia", case.image.gpu.cuda)) if has]
     if of_image and case.site.gpu.vendor and case.site.gpu.vendor not in of_image:
         found = (
             f"the image is built for {names[of_image[0]]}, the GPUs here are from {case.site.gpu.vendor}: it sees none"
@@ -27,8 +27,8 @@ def _vendor(case: Case) -> Iterator[Finding]:
 
 def _target(case: Case) -> Iterator[Finding]:
     here = case.site.gpu.targets or case.host.gpu_targets
-    code, gpus = " ".join(select_gpu_targets(case.image.targets)), " ".join(here)
-    fits = runs_on(case.image.targets, here)
+    code, gpus = " ".join(select_gpu_targets(case.image.gpu.targets)), " ".join(here)
+    fits = runs_on(case.image.gpu.targets, here)
     if fits:
         yield Finding(OK, "gpu-target", f"built for {code}; the GPUs here are {gpus}")
     elif fits is False and not any(_vendor(case)):
@@ -37,30 +37,30 @@ def _target(case: Case) -> Iterator[Finding]:
 
 
 def _cuda(case: Case) -> Iterator[Finding]:
-    release, driver = numbers(case.image.cuda), numbers(case.host.cuda_driver)
+    release, driver = numbers(case.image.gpu.cuda), numbers(case.host.cuda_driver)
     if not release or case.site.gpu.vendor == "amd":
         return
     oldest = CUDA_DRIVERS.get(release[0])
     if not driver:
         wants = f", which needs driver {oldest} or newer" if oldest else ""
         yield Finding(
-            UNKNOWN, "cuda-driver", f"no NVIDIA driver on this node; the image has CUDA {case.image.cuda}{wants}"
+            UNKNOWN, "cuda-driver", f"no NVIDIA driver on this node; the image has CUDA {case.image.gpu.cuda}{wants}"
         )
     elif oldest is None:
         yield Finding(
             UNKNOWN,
             "cuda-driver",
-            f"CUDA {case.image.cuda} is not in the driver table; the driver is {case.host.cuda_driver}",
+            f"CUDA {case.image.gpu.cuda} is not in the driver table; the driver is {case.host.cuda_driver}",
         )
     elif driver[0] < oldest:
-        found = f"CUDA {case.image.cuda} needs driver {oldest} or newer, found {case.host.cuda_driver}"
+        found = f"CUDA {case.image.gpu.cuda} needs driver {oldest} or newer, found {case.host.cuda_driver}"
         cure = (
             f"Use an image with CUDA {_newest_for(driver[0])}, or one with NVIDIA's forward compatibility package, if "
             "these are data centre GPUs."
         )
-        yield Finding(WARN if case.image.cuda_compat else FAIL, "cuda-driver", found, cure)
+        yield Finding(WARN if case.image.gpu.cuda_compat else FAIL, "cuda-driver", found, cure)
     else:
-        yield Finding(OK, "cuda-driver", f"CUDA {case.image.cuda} on driver {case.host.cuda_driver}")
+        yield Finding(OK, "cuda-driver", f"CUDA {case.image.gpu.cuda} on driver {case.host.cuda_driver}")
 
 
 def _newest_for(branch: int) -> str:
@@ -84,7 +84,7 @@ def _driver(case: Case) -> Iterator[Finding]:
         if not library.path.endswith("/libcuda.so.1") or library.path in library.from_host:
             continue
         found = f"the image's {library.path} comes before the driver's library, which {flags} adds"
-        if library.path == case.image.cuda_compat:
+        if library.path == case.image.gpu.cuda_compat:
             note = ": forward compatibility, which is for drivers older than its CUDA"
             yield Finding(UNKNOWN, "driver-first", found + note)
         else:

@@ -109,8 +109,8 @@ def _slingshot(case: Case) -> Iterator[Finding]:
         if not loaded.by_name:
             found = f"{loaded.path} is not in a directory that NCCL searches by default"
             yield Finding(UNKNOWN, "slingshot", found, "It works if NCCL_NET_PLUGIN or LD_LIBRARY_PATH points to it.")
-    if case.image.collectives and not case.of(PLUGIN):
-        found = f"the image has {case.image.collectives} but no network plugin: it would use TCP between nodes"
+    if case.image.gpu.collectives and not case.of(PLUGIN):
+        found = f"the image has {case.image.gpu.collectives} but no network plugin: it would use TCP between nodes"
         yield Finding(WARN, "slingshot", found, _PLUGIN_CURE)
     users = case.of(PART) or case.of(MPI)
     for loaded in users[:1]:

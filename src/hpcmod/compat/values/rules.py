@@ -132,8 +132,8 @@ def _level(case: Case, library: Loaded) -> str:
 
 
 def _computes_on_gpus(case: Case) -> bool:
-    image = case.image
-    return bool(image.cuda or image.rocm or image.collectives or any(plugin.gpu for plugin in image.plugins))
+    gpu = case.image.gpu
+    return bool(gpu.cuda or gpu.rocm or gpu.collectives or any(plugin.gpu for plugin in case.image.plugins))
 
 
 def _gets_nvidia(case: Case) -> bool:

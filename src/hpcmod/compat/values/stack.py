@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hpcmod.compat.values.elf import ElfFile
+from hpcmod.core.values.json_form import SPLICED
 
 MPICH, OPEN_MPI, STANDARD = "MPICH", "Open MPI", "MPI ABI"
 """Families within which one library can replace another: MPICH (Cray MPICH, Intel MPI, MVAPICH), Open MPI, and
@@ -79,6 +80,24 @@ class Plugin:
 
 
 @dataclass(frozen=True)
+class GpuStack:
+    """What an image has for GPUs."""
+
+    collectives: str = ""
+    """NCCL or RCCL, if present."""
+    cuda: str = ""
+    """Release of the CUDA runtime, e.g. 12.4; 12 if only the major release is known."""
+    cuda_compat: str = ""
+    """Path of a libcuda from NVIDIA's forward compatibility package."""
+    rocm: str = ""
+    targets: tuple[str, ...] = ()
+    """Micro-architectures that it says it is built for, e.g. gfx90a, sm_90."""
+
+
+_NO_GPU = GpuStack()
+
+
+@dataclass(frozen=True)
 class StackFacts:
     """Everything in an image that has to fit the machine. Lists are in the loader's order: the first entry is used."""
 
@@ -97,15 +116,7 @@ class StackFacts:
     plugins: tuple[Plugin, ...] = ()
     cxi_library: str = ""
     """libtool's version of libcxi, e.g. 1.5.0."""
-    collectives: str = ""
-    """NCCL or RCCL, if present."""
-    cuda: str = ""
-    """Release of the CUDA runtime, e.g. 12.4; 12 if only the major release is known."""
-    cuda_compat: str = ""
-    """Path of a libcuda from NVIDIA's forward compatibility package."""
-    rocm: str = ""
-    targets: tuple[str, ...] = ()
-    """Micro-architectures that it says it is built for, e.g. gfx90a, sm_90."""
+    gpu: GpuStack = field(default=_NO_GPU, metadata=SPLICED)
     library_path: tuple[str, ...] = ()
     """LD_LIBRARY_PATH as set by the image's own scripts."""
     library_path_known: bool = True

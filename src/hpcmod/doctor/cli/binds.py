@@ -10,7 +10,7 @@ import click
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import json_option, print_json, print_table, print_text, terminal_width
 from hpcmod.doctor.cli.profiles import find_site
-from hpcmod.modules.binds import BindFinding, explain_binds
+from hpcmod.modules import BindFinding, explain_binds
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from hpcmod.core.cli.output import json_option
 from hpcmod.core.values.finding import Finding
 from hpcmod.doctor.doctor import check_machine
 from hpcmod.doctor.security import check_directory, check_policy
-from hpcmod.modules.verify import check_installation, check_installations
+from hpcmod.modules import check_installation, check_installations
 
 
 @click.command()

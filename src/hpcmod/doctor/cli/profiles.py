@@ -23,7 +23,7 @@ from hpcmod.machine import SYSTEM_PROFILE, Choice, Machine, detect, find_machine
 from hpcmod.machine.values.condition import ALWAYS
 from hpcmod.machine.values.profile import BUILT_IN, merge_profiles, merge_written, parse_profile, pattern_of
 from hpcmod.machine.values.schema import SCHEMA, TABLES_THAT_ADD
-from hpcmod.machine.values.site import Site, Tunable
+from hpcmod.machine.values.site import TABLES, Site, Tunable
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def site_show(name: str | None, origin: bool, site: str | None, as_json: bool) -
 def find_site(asked: str | None) -> Machine:
     """Return the asked site profile or this machine's, and report a trust policy that it cannot relax."""
     found = find_machine(None, os.environ, flag=asked)
-    if found.site.trust.also:
+    if found.site.images.trust.also:
         tell(f"the trust policy of {SYSTEM_PROFILE} applies too, and this profile cannot relax it")
     return found
 
@@ -148,7 +148,7 @@ def _rows(found: Machine) -> Iterator[tuple[str, Any, str]]:
             else:
                 yield key, merged[key], found.origin(key)
         table, _, name = pattern.partition(".")
-        owner = getattr(Site(""), table, None) if name else Site("")
+        owner = TABLES.get(table) if name else Site("")
         if not keys and hasattr(owner, name or table):
             yield pattern, getattr(owner, name or table), BUILT_IN
 

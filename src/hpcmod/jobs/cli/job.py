@@ -31,8 +31,7 @@ from hpcmod.jobs.values.slurm import check_scheduler, make_salloc, usual_options
 from hpcmod.machine import find_gpu_targets, find_machine
 from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.targets import runs_on
-from hpcmod.modules.installed import Installed
-from hpcmod.modules.own_site import site_of
+from hpcmod.modules import Installed, site_of
 from hpcmod.modules.values.install_record import NO_RECORD
 
 

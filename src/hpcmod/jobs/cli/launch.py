@@ -30,8 +30,7 @@ from hpcmod.jobs.values.slurm import check_scheduler, step_in_job
 from hpcmod.jobs.values.step import Step
 from hpcmod.machine import find_machine
 from hpcmod.machine.values.site import Site
-from hpcmod.modules.installed import find_installed, module_trees, read_record
-from hpcmod.modules.own_site import site_of
+from hpcmod.modules import find_installed, module_trees, read_record, site_of
 
 
 @dataclass(frozen=True)

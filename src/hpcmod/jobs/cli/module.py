@@ -12,8 +12,7 @@ from hpcmod.core.errors import HpcmodError, NotFoundError
 from hpcmod.jobs.values.request import JobModule
 from hpcmod.machine import find_init, find_module_tool, find_modulefile, module_name
 from hpcmod.machine.values.site import Site
-from hpcmod.modules.installed import Installed, find_installed
-from hpcmod.modules.runtime import find_runtime
+from hpcmod.modules import Installed, find_installed, find_runtime
 
 _SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/usr/local/sbin")
 """Directories that are on PATH in every shell."""

@@ -14,7 +14,7 @@ from hpcmod.jobs.queue import read_script_of_job, submit_script, test_script
 from hpcmod.jobs.values.slurm import spell_options
 from hpcmod.jobs.values.written import WrittenJob, read_written_job
 from hpcmod.machine import find_modulefile
-from hpcmod.modules.installed import Installed, find_in_tree
+from hpcmod.modules import Installed, find_in_trees
 
 
 def rerun_job(flags: JobFlags) -> None:
@@ -72,7 +72,7 @@ def _read_script(text: str) -> tuple[str, str]:
 
 def _check_module(written: WrittenJob, origin: str) -> Installed | None:
     """Check that the module of a job still exists with the same image; return None if hpcmod did not install it."""
-    found = next((candidate for tree in written.trees if (candidate := find_in_tree(Path(tree), written.module))), None)
+    found = next(find_in_trees(map(Path, written.trees), written.module), None)
     if found is None and (written.trees or not find_modulefile(written.module, os.environ)):
         where = f" in {' '.join(written.trees)}" if written.trees else ""
         raise NotFoundError(

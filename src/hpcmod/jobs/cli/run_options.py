@@ -17,7 +17,7 @@ from hpcmod.core.values.facts import COMMAND
 from hpcmod.jobs.values.request import JobContainer
 from hpcmod.jobs.values.step import STARTS
 from hpcmod.machine.values.site import LAUNCHERS, RAY, STAGE_PLACES, Site
-from hpcmod.modules.runtime import find_runtime
+from hpcmod.modules import find_runtime
 from hpcmod.modules.values.install_record import InstallRecord
 
 MPI_TYPES = ("pmix", "pmi2", "cray_shasta", "none")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from hpcmod.core.cli.output import tell
 from hpcmod.core.errors import NotFoundError
 from hpcmod.core.fs.mounts import find_file_system
-from hpcmod.core.process import run
+from hpcmod.core.process import call
 from hpcmod.jobs.values.allocation import read_place
 from hpcmod.jobs.values.layout import make_layout
 from hpcmod.jobs.values.request import JobRequest
@@ -91,7 +92,9 @@ def _make_copies(directory: Path, image: Path) -> Path:
     script = Path(os.environ.get("RUNSCRIPTS", "")) / "stage-image"
     if not script.is_absolute() or not script.is_file():
         raise NotFoundError("RUNSCRIPTS is not set: no container module is loaded", "module load NAME/VERSION")
-    done = run([str(script), str(directory)], shows_errors=True)  # it leaves processes on the nodes
-    code = 'eval "$1" && printf %s "$SIF"'  # the script quotes as bash does
-    staged = run(["bash", "-c", code, "bash", done.stdout], env={**os.environ, "SIF": str(image)})
-    return Path(staged.stdout) if staged.status == 0 and staged.stdout else image
+    code = 'staged=$("$1" "$2"); SIF=$3; eval "$staged"; printf %s "$SIF"'  # the script quotes as bash does
+    with tempfile.TemporaryFile("w+", errors="surrogateescape") as output:
+        status = call(["bash", "-c", code, "bash", str(script), str(directory), str(image)], stdout=output.fileno())
+        output.seek(0)
+        path = output.read()
+    return Path(path) if status == 0 and path else image

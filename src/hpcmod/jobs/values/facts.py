@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from hpcmod.core.values.json_form import SPLICED
 from hpcmod.jobs.values.allocation import whole_number
 
 ACCOUNTED = (
@@ -38,6 +39,17 @@ class StepFacts:
 
 
 @dataclass(frozen=True)
+class JobFiles:
+    """Where a job runs, and what it writes; empty if unknown."""
+
+    output: str = ""
+    """Path of the file with its output."""
+    error: str = ""
+    """Path of the file with its stderr, often the same."""
+    directory: str = ""
+
+
+@dataclass(frozen=True)
 class JobFacts:
     """One job."""
 
@@ -57,11 +69,7 @@ class JobFacts:
     """0: unknown."""
     elapsed: str
     limit: str
-    output: str
-    """Path of the file with its output; empty if unknown."""
-    error: str
-    """Path of the file with its stderr; empty if unknown, often the same."""
-    directory: str
+    files: JobFiles = field(metadata=SPLICED)
     running: bool
     waiting: bool
     """Whether it has not started."""
@@ -95,9 +103,7 @@ def parse_job_facts(control: str, accounting: str) -> JobFacts | None:
         tasks=whole_number(values.get("NumTasks", "")),
         elapsed=_said(values.get("RunTime", "")),
         limit=_said(values.get("TimeLimit", "")),
-        output=_said(values.get("StdOut", "")),
-        error=_said(values.get("StdErr", "")),
-        directory=_said(values.get("WorkDir", "")),
+        files=JobFiles(*(_said(values.get(name, "")) for name in ("StdOut", "StdErr", "WorkDir"))),
         running=state in ("RUNNING", "SUSPENDED", "STOPPED"),
         waiting=state in ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"),
         steps=tuple(_read_step(row) for row in recorded if "." in row["JobID"]),

@@ -20,7 +20,7 @@ def check_limits(request: JobRequest, site: Site, layout: Layout) -> None:
     """
     given = {**dict(request.options), "partition": choose_partition(request, site, layout.node)}
     given.update({name: value for name, letter in _LETTERS.items() if (value := value_of(request.more, name, letter))})
-    chosen = [limits for limits in site.limits if limits.name in (given["partition"], given.get("qos"))]
+    chosen = [limits for limits in site.job.limits if limits.name in (given["partition"], given.get("qos"))]
     needed = dict.fromkeys((*site.job.required, *(name for limits in chosen for name in limits.required)))
     missing = [name for name in needed if not given.get(name)]
     if missing:
@@ -34,7 +34,7 @@ def check_limits(request: JobRequest, site: Site, layout: Layout) -> None:
     for limits in chosen:
         excess = _find_excess(limits, request.nodes, hours, layout)
         if excess:
-            kinds = {other.name: other for other in site.limits}
+            kinds = {other.name: other for other in site.job.limits}
             others = [
                 name
                 for name in layout.node.partitions

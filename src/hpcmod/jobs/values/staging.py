@@ -76,9 +76,9 @@ def find_places(site: Site, name: str) -> list[StagePlace]:
 
     Raises BadInputError if there is none.
     """
-    places = [place for place in site.stage_places if name in ("", place.name)]
+    places = [place for place in site.job.stage_places if name in ("", place.name)]
     if not places:
-        known = ", ".join(place.name for place in site.stage_places) or "none"
+        known = ", ".join(place.name for place in site.job.stage_places) or "none"
         raise BadInputError(f"{site.name} has no staging place {name or 'in its profile'}", f"Available: {known}.")
     return places
 

@@ -20,7 +20,7 @@ from hpcmod.lint.jobs.files import is_batch_script, read_batch_file
 from hpcmod.lint.jobs.lint import lint_job
 from hpcmod.machine import load_site
 from hpcmod.machine.values.site import Site
-from hpcmod.modules.easyconfigs.files import find_recipes, read_recipe
+from hpcmod.modules import find_recipes, read_recipe
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpcmod.core.values.json_form import TABLE
+from hpcmod.core.values.json_form import SPLICED, TABLE
 from hpcmod.machine.values.node_gpus import GpuState, parse_gpus
 
 
@@ -41,16 +41,40 @@ class KnownGpu:
 
 
 @dataclass(frozen=True)
-class NodeFacts:
-    """Facts of one node; 0 and empty mean not known."""
+class HardwareThreads:
+    """The hardware threads of a node."""
 
-    name: str
     cpus: int = 0
     """Hardware threads that are online."""
     allowed: tuple[int, ...] = ()
     """Hardware threads that the job may use."""
     numa: tuple[tuple[int, tuple[int, ...]], ...] = field(default=(), metadata=TABLE)
     """NUMA nodes, and the hardware threads of each."""
+
+
+@dataclass(frozen=True)
+class NodeTimes:
+    """What a node measured, and its clock."""
+
+    speed: float = 0.0
+    """MB/s of sha256 on one core."""
+    share: float = 0.0
+    """Part of a core that a process gets; 0 if unknown."""
+    skew: float = 0.0
+    """Seconds that its clock is ahead of this host's, with the time that its answer took."""
+    seconds: float = 0.0
+    """Time that it took to find the facts."""
+
+
+_NO_THREADS, _NO_TIMES = HardwareThreads(), NodeTimes()
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """Facts of one node; 0 and empty mean not known."""
+
+    name: str
+    threads: HardwareThreads = field(default=_NO_THREADS, metadata=SPLICED)
     memory: int = 0
     """Bytes."""
     available: int = 0
@@ -70,14 +94,7 @@ class NodeFacts:
     """Digest that says whether nodes have the same image: of the file, or of samples of it."""
     whole: bool = False
     """Whether that digest is the sha256 of the complete file."""
-    speed: float = 0.0
-    """MB/s of sha256 on one core."""
-    share: float = 0.0
-    """Part of a core that a process gets; 0 if unknown."""
-    skew: float = 0.0
-    """Seconds that its clock is ahead of this host's, with the time that its answer took."""
-    seconds: float = 0.0
-    """Time that it took to find the facts."""
+    times: NodeTimes = field(default=_NO_TIMES, metadata=SPLICED)
     problems: tuple[NodeProblem, ...] = ()
 
 
@@ -86,12 +103,10 @@ def parse_facts(values: Mapping[str, Any], arrived: float) -> NodeFacts:
 
     `arrived`: Time at which its answer arrived, in seconds since 1970.
     """
-    cpus, memory, image = (_table(values.get(name)) for name in ("cpus", "memory", "image"))
+    memory, image, speed = (_table(values.get(name)) for name in ("memory", "image", "speed"))
     return NodeFacts(
         name=_word(values.get("host")) or "?",
-        cpus=_number(cpus.get("online")),
-        allowed=_numbers(cpus.get("allowed")),
-        numa=_parse_numa(cpus),
+        threads=parse_threads(values),
         memory=_number(memory.get("total")),
         available=_number(memory.get("available")),
         spaces=tuple(
@@ -106,10 +121,12 @@ def parse_facts(values: Mapping[str, Any], arrived: float) -> NodeFacts:
         binds=tuple(_word(path) for path in _list(values.get("binds"))),
         image=_word(image.get("sha256") or image.get("sample")),
         whole=bool(image.get("sha256")),
-        speed=_real(_table(values.get("speed")).get("best")),
-        share=_real(_table(values.get("speed")).get("share")),
-        skew=_real(values.get("clock")) - arrived if values.get("clock") else 0.0,
-        seconds=_real(values.get("seconds")),
+        times=NodeTimes(
+            speed=_real(speed.get("best")),
+            share=_real(speed.get("share")),
+            skew=_real(values.get("clock")) - arrived if values.get("clock") else 0.0,
+            seconds=_real(values.get("seconds")),
+        ),
         problems=tuple(
             NodeProblem(*map(_word, problem))
             for problem in _list(values.get("problems"))
@@ -132,15 +149,11 @@ def parse_known_gpus(values: Mapping[str, Any]) -> tuple[KnownGpu, ...]:
     )
 
 
-def _parse_numa(cpus: Mapping[str, Any]) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    numa = _table(cpus.get("numa"))
-    return tuple(sorted((int(node), _numbers(listed)) for node, listed in numa.items() if str(node).isdecimal()))
-
-
-def parse_cpus(values: Mapping[str, Any]) -> tuple[tuple[int, ...], int, tuple[tuple[int, tuple[int, ...]], ...]]:
-    """Return the hardware threads that a task may use, the number that are online, and those of each NUMA node."""
+def parse_threads(values: Mapping[str, Any]) -> HardwareThreads:
+    """Return the hardware threads of a node."""
     cpus = _table(values.get("cpus"))
-    return _numbers(cpus.get("allowed")), _number(cpus.get("online")), _parse_numa(cpus)
+    numa = ((int(node), _numbers(listed)) for node, listed in _table(cpus.get("numa")).items() if str(node).isdecimal())
+    return HardwareThreads(_number(cpus.get("online")), _numbers(cpus.get("allowed")), tuple(sorted(numa)))
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:

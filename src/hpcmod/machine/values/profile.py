@@ -12,9 +12,9 @@ from typing import Any
 from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.values.documents import load_toml
 from hpcmod.machine.values.schema import NOT_INHERITED, SCHEMA, TABLES_THAT_ADD
-from hpcmod.machine.values.site import STAGE_PLACES, TABLES, Bandwidth, Limits, NodeType, Site, StagePlace
+from hpcmod.machine.values.site import STAGE_PLACES, TABLES, Limits, NodeType, Site, StagePlace
 from hpcmod.machine.values.sources import list_entries
-from hpcmod.machine.values.tables import Binds
+from hpcmod.machine.values.tables import Bandwidth, Binds
 
 BUILT_IN = "built-in"
 """Origin of a value that is not set in any profile."""
@@ -175,23 +175,29 @@ def make_site(profiles: Sequence[Profile]) -> Site:
     site = Site(
         merged["name"],
         tunables=tuple(tunable for _, cases in merged.get("environment", ()) for tunable in cases),
-        stage_places=tuple(StagePlace(name, **values) for name, values in _named(merged, "stage").items()),
-        limits=tuple(Limits(name, **values) for name, values in _named(merged, "limits").items()),
-        bandwidths=tuple(
-            Bandwidth(collective, nodes, rate, size)
-            for collective, rates in _below(merged, "bandwidth").items()
-            for nodes, (rate, size) in rates
-        ),
         **{key: merged[key] for key in ("description", "catalogues", "proxies") if key in merged},
-        **{table: _fill(default, _below(merged, table)) for table, default in TABLES.items()},
+        **{name: _fill(TABLES[name], merged, name) for name in Site._fields if name in TABLES},
+    )
+    bandwidths = (
+        Bandwidth(collective, nodes, rate, size)
+        for collective, rates in _below(merged, "bandwidth").items()
+        for nodes, (rate, size) in rates
     )
     types = (NodeType(name, **values) for name, values in _named(merged, "nodes").items())
-    return site._replace(nodes=site.nodes._replace(types=tuple(types)))
+    places = (StagePlace(name, **values) for name, values in _named(merged, "stage").items())
+    limits = (Limits(name, **values) for name, values in _named(merged, "limits").items())
+    return site._replace(
+        network=site.network._replace(bandwidths=tuple(bandwidths)),
+        nodes=site.nodes._replace(types=tuple(types)),
+        job=site.job._replace(limits=tuple(limits), stage_places=tuple(places)),
+    )
 
 
-def _fill(table: Any, values: Mapping[str, Any]) -> Any:
-    """Return a named tuple with the values of its fields."""
-    return table._replace(**{name: values[name] for name in table._fields if name in values})
+def _fill(table: Any, merged: Mapping[str, Any], name: str) -> Any:
+    """Return a table with the values of its fields; tables in it have names of their own in the profile."""
+    values = _below(merged, name)
+    inner = {field: _fill(TABLES[field], merged, field) for field in table._fields if field in TABLES}
+    return table._replace(**{**{field: values[field] for field in table._fields if field in values}, **inner})
 
 
 def merge_profiles(profiles: Sequence[Profile]) -> dict[str, Any]:

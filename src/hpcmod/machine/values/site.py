@@ -6,23 +6,11 @@ The string below each field is its meaning in the reference of profiles and in t
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from hpcmod.core.values.trust import ANYTHING, TrustPolicy
 from hpcmod.machine.values.condition import ALWAYS, Condition
-from hpcmod.machine.values.tables import (
-    Binds,
-    Caches,
-    Detection,
-    Gpus,
-    HostCommands,
-    Images,
-    ModuleRules,
-    Netstack,
-    Network,
-    SiteBinds,
-    Usage,
-)
+from hpcmod.machine.values.tables import Binds, Detection, Gpus, Images, ModuleRules, Network, SiteBinds
 
 INSTALL_MODES = ("auto", "copy", "link", "central")
 """copy: a private copy; link: a hard link; central: the site's file in place; auto: the profile's mode, else copy."""
@@ -187,18 +175,8 @@ class JobRules(NamedTuple):
     """Values of sbatch's `--network` for jobs with concurrent steps, e.g. `job_vni`."""
     slurm: str = ""
     """Release of Slurm, e.g. `24.11`, for `hpcmod lint`; empty: not known."""
-
-
-class Bandwidth(NamedTuple):
-    """A bus bandwidth measured on this machine, as a reference for the benchmark."""
-
-    collective: str
-    """all_reduce, all_gather, ..."""
-    nodes: int
-    busbw: float
-    """GB/s (10^9 bytes a second)."""
-    size: int = 0
-    """Message size in bytes; 0: not known, the best of all sizes."""
+    limits: tuple[Limits, ...] = ()
+    stage_places: tuple[StagePlace, ...] = ()
 
 
 class Nodes(NamedTuple):
@@ -220,7 +198,10 @@ class Nodes(NamedTuple):
 
 
 class Site(NamedTuple):
-    """The facts of one machine that an installation or a job depends on, by the tables of its profile."""
+    """The facts of one machine that an installation or a job depends on, by the tables of its profile.
+
+    Of tables that belong together, one has the others.
+    """
 
     name: str
     """Name of the profile, the only required key."""
@@ -231,34 +212,32 @@ class Site(NamedTuple):
     detect: Detection = Detection()
     catalogues: tuple[str, ...] = ()
     """Directories of catalogues, highest priority first; `$HPCMOD_CATALOGUE` precedes them."""
-    usage: Usage = Usage()
     images: Images = Images()
-    trust: TrustPolicy = ANYTHING
-    """How images must be verified."""
     binds: SiteBinds = SiteBinds()
-    netstack: Netstack = Netstack()
     tunables: tuple[Tunable, ...] = ()
     """Environment defaults; a value set by the user wins."""
     network: Network = Network()
     gpu: Gpus = Gpus()
-    caches: Caches = Caches()
     module: ModuleRules = ModuleRules()
     nodes: Nodes = Nodes()
     launcher: Launcher = Launcher()
     job: JobRules = JobRules()
-    limits: tuple[Limits, ...] = ()
-    stage_places: tuple[StagePlace, ...] = ()
-    host_commands: HostCommands = HostCommands()
     proxies: tuple[tuple[str, str], ...] = ()
     """Proxy variables for internet access from compute nodes; set only on request."""
-    bandwidths: tuple[Bandwidth, ...] = ()
 
     @property
     def all_binds(self) -> Binds:
         """Return the binds of this machine's modules, with the host's network libraries for images that use them."""
-        wanted = self.netstack.directory and self.netstack.mode != "off"
-        return (self.netstack.directory, *self.binds.always) if wanted else self.binds.always
+        netstack = self.network.netstack
+        wanted = netstack.directory and netstack.mode != "off"
+        return (netstack.directory, *self.binds.always) if wanted else self.binds.always
 
 
-TABLES = {name: usual for name, usual in Site._field_defaults.items() if hasattr(usual, "_fields")}
-"""The tables that are named tuples, by the name of the field and of the table, with their defaults."""
+def _tables_in(table: Any) -> Iterator[tuple[str, Any]]:
+    for name, usual in table._field_defaults.items():
+        if hasattr(usual, "_fields"):
+            yield from ((name, usual), *_tables_in(usual))
+
+
+TABLES = dict(_tables_in(Site))
+"""The tables that are named tuples, by the name of the field and of the table in the profile, with their defaults."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from hpcmod.core.values.trust import ANYTHING, TrustPolicy
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.condition import Condition
 
@@ -21,13 +22,6 @@ class Detection(NamedTuple):
     """The profile is selected if one of these exists; read only from profiles that come with hpcmod."""
     variables: tuple[tuple[str, str], ...] = ()
     """The profile is selected if one of these variables has this value."""
-
-
-class Usage(NamedTuple):
-    """How loads of modules are counted: `[usage]`."""
-
-    names: str = "groups"
-    """Granularity of `hpcmod catalogue usage`, if modules count loads."""
 
 
 class Images(NamedTuple):
@@ -50,6 +44,8 @@ class Images(NamedTuple):
     """Cache of downloads from registries; may contain variables. Empty: the user's own."""
     cache_group: str = ""
     """Group that shares the cache; empty: the user's own cache."""
+    trust: TrustPolicy = ANYTHING
+    """How they must be verified."""
 
 
 class SiteBinds(NamedTuple):
@@ -86,6 +82,18 @@ class Netstack(NamedTuple):
     """Container directories to search after the image's own, e.g. `/host/usr/lib64`."""
 
 
+class Bandwidth(NamedTuple):
+    """A bus bandwidth measured on this machine, as a reference for the benchmark."""
+
+    collective: str
+    """all_reduce, all_gather, ..."""
+    nodes: int
+    busbw: float
+    """GB/s (10^9 bytes a second)."""
+    size: int = 0
+    """Message size in bytes; 0: not known, the best of all sizes."""
+
+
 class Network(NamedTuple):
     """The fast network between nodes: `[network]`."""
 
@@ -97,6 +105,8 @@ class Network(NamedTuple):
     fabric: str = ""
     """The fast network: a provider of libfabric (`cxi`: HPE Slingshot, `efa`: AWS), or `ib` for InfiniBand and RoCE
     through verbs. `hpcmod check --network` compares logs with it. Empty: not known."""
+    netstack: Netstack = Netstack()
+    bandwidths: tuple[Bandwidth, ...] = ()
 
 
 class Gpus(NamedTuple):
@@ -125,16 +135,11 @@ class Caches(NamedTuple):
     """Where large caches (models, data sets) belong instead of `$HOME`; may contain variables, expanded by bash."""
 
 
-class ModuleRules(NamedTuple):
-    """What all modules have: `[module]`."""
+class Usage(NamedTuple):
+    """How loads of modules are counted: `[usage]`."""
 
-    family: str = "ai_container"
-    """Lmod family: only one module of a family can be loaded; `""`: any number of containers."""
-    keep_env: tuple[str, ...] = ()
-    """Variables of the host's Python that modules pass to the container, as if they were in `$HPCMOD_KEEP_ENV`;
-    `PYTHONNOUSERSITE`: the packages in `~/.local`."""
-    bind_variable: str = ""
-    """Another variable that modules set to their binds, for scripts that read or extend it; empty: none."""
+    names: str = "groups"
+    """Granularity of `hpcmod catalogue usage`, if modules count loads."""
 
 
 class HostCommands(NamedTuple):
@@ -156,3 +161,18 @@ class HostCommands(NamedTuple):
     """Variables that these commands take from the container instead of from the host; `*` matches any characters."""
     refused_options: tuple[str, ...] = ("--prolog", "--epilog", "--task-prolog", "--task-epilog")
     """Options that are refused for these commands: they make a scheduler run programs besides the job's own."""
+
+
+class ModuleRules(NamedTuple):
+    """What all modules have, and let their containers use: `[module]`."""
+
+    family: str = "ai_container"
+    """Lmod family: only one module of a family can be loaded; `""`: any number of containers."""
+    keep_env: tuple[str, ...] = ()
+    """Variables of the host's Python that modules pass to the container, as if they were in `$HPCMOD_KEEP_ENV`;
+    `PYTHONNOUSERSITE`: the packages in `~/.local`."""
+    bind_variable: str = ""
+    """Another variable that modules set to their binds, for scripts that read or extend it; empty: none."""
+    usage: Usage = Usage()
+    caches: Caches = Caches()
+    host_commands: HostCommands = HostCommands()

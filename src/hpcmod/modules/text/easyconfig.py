@@ -4,95 +4,17 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Union
+from collections.abc import Iterable, Mapping
 
-from hpcmod.core.errors import BadInputError
 from hpcmod.core.text.quote import python_literal, sh_comment
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.modules.values.spec import Commands
-
-ParameterValue = Union[str, Sequence["ParameterValue"], Mapping[str, "ParameterValue"]]
+from hpcmod.modules.values.easyconfig import EasyconfigText, ParameterValue, Templated
 
 _COLUMNS = 120  # EasyBuild's style check: MAX_LINE_LENGTH of framework/easyconfig/style.py, 5.4.1
 _INDENT = "    "
-_LONGEST_NAME = 200  # characters in a file name: file systems allow 255, and temporary names are longer
-_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _TEMPLATE = re.compile(r"%(?=%*\(\w+\)s)")
 _UNPINNED = "the checksum is unknown until the image has been downloaded; `eb FILE --inject-checksums --force` adds it"
 _BY_DIGEST = "the digest in the image reference replaces a checksum"
-
-
-class Templated(str):
-    """A string in which EasyBuild fills in its templates; other strings are taken literally."""
-
-    __slots__ = ()
-
-
-@dataclass(frozen=True)
-class EasyconfigText:
-    """Content of an easyconfig; all strings may be hostile, because they are written as data."""
-
-    name: str
-    version: str
-    image: str
-    """A reference (`docker://...@sha256:...`, an https address, a path), or the file name of the SIF."""
-    description: str
-    versionsuffix: str = ""
-    """Including its dash, e.g. -rocm-6.2.4-singularity."""
-    homepage: str = ""
-    source_urls: tuple[str, ...] = ()
-    """Where to get a SIF that is given by file name."""
-    download_instructions: str = ""
-    """What to do if the image is not found."""
-    checksum: str = ""
-    """The sha256 of the SIF; empty if not known."""
-    wrapped_commands: tuple[str, ...] | None = None
-    """None: the default commands that the image has; empty: no commands."""
-    command_words: Commands = ()
-    """Command lines of wrappers that do not run the command of the same name."""
-    environment: tuple[tuple[str, str], ...] = ()
-    """Variables of the container."""
-    bind_paths: tuple[str, ...] = ()
-    """Binds in addition to the site's, `source[:destination[:options]]`."""
-    netstack: str = ""
-    """Mode of the host's network libraries; empty: as the site profile says."""
-    parameters: tuple[tuple[str, ParameterValue], ...] = ()
-    """Other parameters of EasyBuild, e.g. docurls."""
-    moduleclass: str = "ai"
-    comments: tuple[str, ...] = ()
-    """Comments at the top, each on a line of its own, or on several if it is long."""
-
-    def __post_init__(self) -> None:
-        """Check values that become part of file and module names."""
-        for what, text in (("name", self.name), ("version", self.version)):
-            if not _PLAIN.fullmatch(text):
-                raise _bad(what, text)
-        if not re.fullmatch(r"[A-Za-z0-9_.+-]*", self.versionsuffix):
-            raise _bad("versionsuffix", self.versionsuffix)
-        if len(self.file_name) > _LONGEST_NAME:
-            raise BadInputError(
-                f"{self.file_name[:80]}...: file name of {len(self.file_name)} characters is too long", "Shorten it."
-            )
-        if self.checksum and not re.fullmatch("[0-9a-f]{64}", self.checksum):
-            raise BadInputError(f"checksum: {self.checksum!r} is not a valid sha256", "Give 64 hexadecimal digits.")
-
-    @property
-    def file_name(self) -> str:
-        """Return the file name, by EasyBuild's rule for the SYSTEM toolchain."""
-        return f"{self.name}-{self.version}{self.versionsuffix}.eb"
-
-    @property
-    def path(self) -> str:
-        """Return the path below a robot path, e.g. p/PyTorch/PyTorch-2.7.1.eb."""
-        letter = self.name[0].lower()
-        return f"{letter if letter.isalpha() else '0'}/{self.name}/{self.file_name}"
-
-    @property
-    def module(self) -> str:
-        """Return the name of the module that it installs."""
-        return f"{self.name}/{self.version}{self.versionsuffix}"
 
 
 def render_easyconfig(easyconfig: EasyconfigText) -> str:
@@ -121,10 +43,10 @@ def render_easyconfig(easyconfig: EasyconfigText) -> str:
 def _image(easyconfig: EasyconfigText) -> list[str]:
     reference = ImageReference.parse(easyconfig.image)
     if reference.kind == "name":
-        lines = [*_assign("sources", [easyconfig.image]), *_assign_some("source_urls", easyconfig.source_urls)]
+        lines = [*_assign("sources", [easyconfig.image]), *_assign_some("source_urls", easyconfig.sif.urls)]
     else:
         lines = _assign("image", easyconfig.image)
-    lines += _texts(easyconfig, "download_instructions")
+    lines += _assign_some("download_instructions", easyconfig.sif.instructions)
     if not easyconfig.checksum:
         lines += _comments(_BY_DIGEST if reference.pinned else _UNPINNED)
     lines.append(f"checksums = [{python_literal(easyconfig.checksum) if easyconfig.checksum else None}]")
@@ -139,12 +61,11 @@ def _image(easyconfig: EasyconfigText) -> list[str]:
 
 
 def _commands(easyconfig: EasyconfigText) -> list[str]:
-    if easyconfig.wrapped_commands is None and not easyconfig.command_words:
+    commands = easyconfig.wrapped_commands
+    if commands is None:
         return []
-    names = easyconfig.wrapped_commands or ()
-    if not easyconfig.command_words:
-        return _assign("wrapped_commands", names)
-    return _assign("wrapped_commands", {**{name: (name,) for name in names}, **dict(easyconfig.command_words)})
+    is_plain = all(words == (name,) for name, words in commands)
+    return _assign("wrapped_commands", [name for name, _ in commands] if is_plain else dict(commands))
 
 
 def _texts(easyconfig: EasyconfigText, *names: str) -> list[str]:
@@ -233,10 +154,3 @@ def _comments(text: str) -> list[str]:
         return [f"# {line}".rstrip()]
     broken = textwrap.wrap(line, _COLUMNS - 2, subsequent_indent="  ", break_on_hyphens=False)
     return [f"# {piece}".rstrip() for piece in broken]
-
-
-def _bad(what: str, text: str) -> BadInputError:
-    return BadInputError(
-        f"{what}: {text[:80]!r} is not valid in a module name",
-        "Use letters, digits, _ . + and -; do not start with . + or -.",
-    )

@@ -17,14 +17,6 @@ from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER, PackagePlace
 from hpcmod.modules.values.plan import RUNSCRIPTS_IN_CONTAINER, InstallPlan
 from hpcmod.modules.values.spec import list_references
 
-SUFFIXES = {"Lua": ".lua", "Tcl": ""}
-"""Suffixes of modulefiles, by EasyBuild's names for the two syntaxes."""
-
-MODULERC = {"Lua": ".modulerc.lua", "Tcl": ".modulerc"}
-"""By syntax, the file in a name's directory that defines its aliases."""
-
-SYNTAXES = tuple(SUFFIXES)
-
 _COLUMNS = 80
 
 Templates = Mapping[str, str]
@@ -34,6 +26,11 @@ Templates = Mapping[str, str]
 def render_template(name: str, syntax: str, templates: Templates, values: Mapping[str, Any]) -> str:
     """Render a template in one of SYNTAXES; `lua` and `tcl` quote, `line` joins a string into one line."""
     return _environment(tuple(templates.items())).get_template(f"{name}.{syntax.lower()}.j2").render(values)
+
+
+def render_default(module: str, templates: Templates) -> str:
+    """Render the file in Lua that makes a module the default of its name."""
+    return render_template("modulerc", "Lua", templates, {"aliases": [(module, ["default"])], "hidden": []})
 
 
 @functools.lru_cache(maxsize=1)  # the sanity check renders the same templates as the final module

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcmod.machine.values.site import RUNTIMES
-from hpcmod.modules.text.runscript import IN_BASH_OF_IMAGE, RUNSCRIPTS
+from hpcmod.modules.values.install_record import IN_BASH_OF_IMAGE, RUNSCRIPTS
 from hpcmod.modules.values.plan import InstallPlan
 
 
@@ -23,8 +23,8 @@ def render_plan(plan: InstallPlan) -> Iterator[str]:
     wrappers = (*plan.commands, *RUNTIMES, *(["start-shell"] if has_bash else []))
     yield from (f"wrapper: {plan.spec.root}/bin/{name}" for name in wrappers)
     yield f"keeps the image mounted when a job receives a signal: {plan.spec.root}/libexec/squashfuse_ll"
-    if plan.site.host_commands.allowed:
-        yield f"commands of the host, with HPCMOD_HOST_COMMANDS=1: {', '.join(plan.site.host_commands.allowed)}"
+    if plan.site.module.host_commands.allowed:
+        yield f"commands of the host, with HPCMOD_HOST_COMMANDS=1: {', '.join(plan.site.module.host_commands.allowed)}"
     if plan.user_layer:
         yield f"user packages: {plan.user_layer.directory}, {plan.user_layer.venv} in the container"
     yield from (f"bind if it exists: {' else '.join(str(bind) for bind in group)}" for group in plan.binds)

@@ -14,35 +14,9 @@ from hpcmod.core.text import quote
 from hpcmod.machine.values.facts import format_cpus
 from hpcmod.machine.values.site import NodeType
 from hpcmod.modules.values.guard import kind_of
+from hpcmod.modules.values.install_record import IN_BASH_OF_IMAGE
 from hpcmod.modules.values.plan import InstallPlan, RunscriptSettings
 from hpcmod.modules.values.question import make_question
-
-RUNSCRIPTS = (
-    "check-nodes",
-    "conda-python-distributed",
-    "conda-python-simple",
-    "get-master",
-    "init-conda-venv",
-    "list-packages",
-    "one-per-node",
-    "python-conda-simple",
-    "remove-caches",
-    "run-in-env",
-    "signal-ranks",
-    "stage-data",
-    "stage-image",
-)
-"""Names of the scripts in the run script directory; the wrappers call run-in-env."""
-
-
-IN_BASH_OF_IMAGE = (
-    "conda-python-distributed",
-    "conda-python-simple",
-    "list-packages",
-    "python-conda-simple",
-    "run-in-env",
-)
-"""Those of RUNSCRIPTS that only run in the container, with the image's bash."""
 
 LIBEXEC = "libexec/"
 """Programs for outside the container, and their parts: the same files in each installation."""
@@ -85,7 +59,7 @@ def _make_question(settings: RunscriptSettings) -> str:
         exclusive=settings.site.job.exclusive,
         interfaces=settings.site.network.interfaces,
         binds=tuple(group for group in settings.binds if any(bind.required for bind in group)),
-        places=(settings.site.caches.node_local,),
+        places=(settings.site.module.caches.node_local,),
     )
     asked = {**asked, "record": f"{settings.root}/record.json"}
     return "{\n" + ",\n".join(f" {json.dumps(key)}: {_in_lines(value)}" for key, value in asked.items()) + "\n}"

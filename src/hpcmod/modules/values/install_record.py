@@ -1,8 +1,10 @@
-"""The record of an installation: a value, and the JSON that stores it."""
+"""The files of an installation by their names, and its record."""
 
 from __future__ import annotations
 
 import json
+import posixpath
+import re
 from dataclasses import dataclass, field, replace
 
 from hpcmod.core.values.facts import Package, Provenance, PythonFacts
@@ -10,6 +12,73 @@ from hpcmod.core.values.json_form import TABLE, json_form, parse_json
 from hpcmod.core.values.strict_json import Texts
 
 RECORD_VERSION = 1
+
+RECORD = "record.json"
+"""Record of an installation's content: the last file written before the modulefile."""
+
+DEFINITIONS = "share/docker-defs"
+"""Directory of the definitions of images, below the root of an installation."""
+
+PROGRAM = "in-environment"
+"""Program that runs the image of an installation with the environment of its module."""
+
+PACKAGE_LIST = "libexec/packages"
+"""List of the image's packages, for the modulefile."""
+
+LOGIC = {"Lua": ".lua", "Tcl": ".tcl"}
+"""Suffixes of the files in libexec/ that a modulefile calls, by its syntax."""
+
+RUNSCRIPTS = (
+    "check-nodes",
+    "conda-python-distributed",
+    "conda-python-simple",
+    "get-master",
+    "init-conda-venv",
+    "list-packages",
+    "one-per-node",
+    "python-conda-simple",
+    "remove-caches",
+    "run-in-env",
+    "signal-ranks",
+    "stage-data",
+    "stage-image",
+)
+"""Names of the scripts in the run script directory; the wrappers call run-in-env."""
+
+IN_BASH_OF_IMAGE = (
+    "conda-python-distributed",
+    "conda-python-simple",
+    "list-packages",
+    "python-conda-simple",
+    "run-in-env",
+)
+"""Those of RUNSCRIPTS that only run in the container, with the image's bash."""
+
+USER_SOFTWARE = "user-software"
+"""The directory of an installation that has the user's own packages."""
+
+PACKED = f"{USER_SOFTWARE}.squashfs"
+"""The file with packages that containers use instead of the directory."""
+
+DESCRIBED = f"{USER_SOFTWARE}.json"
+"""Describes the packed packages that an easyconfig names."""
+
+MODULES = "modules/all"
+"""Directory of modulefiles below a prefix."""
+
+SUFFIXES = {"Lua": ".lua", "Tcl": ""}
+"""Suffixes of modulefiles, by EasyBuild's names for the two syntaxes."""
+
+SYNTAXES = tuple(SUFFIXES)
+
+MODULERC = {"Lua": ".modulerc.lua", "Tcl": ".modulerc"}
+"""By syntax, the file in a name's directory that defines its aliases."""
+
+IMAGE, SCRIPTS, MODULEFILE, PACKAGES = "image", "scripts", "modulefile", "packages"
+"""The parts of an installation, which are the rules of findings about it."""
+
+_MARK = b"Written by hpcmod."
+_ROOT = re.compile(rb'^(?:local root =|set root) "((?:[^"\\]|\\.)*)"$', re.MULTILINE)
 
 RECORD_LIMIT = 16 << 20
 """Maximum size of a record in bytes; one with 400 packages takes 30 kB."""
@@ -130,3 +199,33 @@ def parse_install_record(text: bytes, where: str = "record") -> InstallRecord:
 def render_install_record(record: InstallRecord) -> str:
     """Return the stored JSON of a record."""
     return json.dumps(json_form(record), indent=1) + "\n"
+
+
+def link_of(name: str) -> str:
+    """Return the target of a link in an installation, by its path below the root; empty for other files.
+
+    The commands are links to one wrapper, which knows by its own name what to run; records have the text behind a link.
+    """
+    if name == PROGRAM:
+        return f"libexec/{PROGRAM}"
+    return "../libexec/wrapper" if name.startswith("bin/") else ""
+
+
+def is_started(name: str) -> bool:
+    """Return whether a file of an installation is started, not read: parts have a suffix or are in runscripts/lib."""
+    is_part = name.startswith("runscripts/lib/") or "." in posixpath.basename(name)
+    return not is_part and name not in (PACKAGE_LIST, "README")
+
+
+def is_user_packages(name: str) -> bool:
+    """Return whether a file in the root of an installation is for packages added by the user."""
+    return name.startswith(USER_SOFTWARE)
+
+
+def find_root(modulefile: bytes) -> str:
+    """Return the installation directory that a modulefile loads; empty if hpcmod did not write the modulefile."""
+    match = _ROOT.search(modulefile)
+    if _MARK not in modulefile or match is None:
+        return ""
+    # an installation path has no control characters, so a backslash only escapes the next character
+    return re.sub(rb"\\(.)", rb"\1", match[1]).decode(errors="surrogateescape")

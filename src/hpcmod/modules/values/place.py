@@ -14,9 +14,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.json_form import TABLE
+from hpcmod.core.values.strict_json import Texts
 from hpcmod.core.values.text import check_plain
 
 SOURCE_TIME = 315532800
@@ -76,6 +78,22 @@ class SetChoice:
     def shown(self) -> str:
         """Return the value of CHOICE_VARIABLE that selects it, without the state."""
         return self.directory or self.name
+
+
+@dataclass(frozen=True)
+class PackedPackages:
+    """The packed packages of an installation, as `user-software.json` describes them."""
+
+    image: str
+    """Digest of the image that they were installed for."""
+    requirements: tuple[str, ...]
+    """Lines, constraints and options for pip."""
+    packages: Texts = field(metadata=TABLE)
+    """Name and version of each."""
+    sha256: str
+    """Digest of the packed file."""
+    replaces: str = ""
+    """Digest of the file that was there before; both are the installation's if it was interrupted."""
 
 
 def make_tag(python_version: str, sha256: str) -> str:

@@ -13,6 +13,7 @@ from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import HOST_PYTHON, Site
 from hpcmod.machine.values.tables import Binds
 from hpcmod.modules.values.guard import make_guard
+from hpcmod.modules.values.install_record import USER_SOFTWARE, OwnPackages
 from hpcmod.modules.values.place import PACKED_OPTIONS, USER_LAYER_IN_CONTAINER, PackagePlace, make_tag
 from hpcmod.modules.values.spec import COMMAND_NAME, Commands, InstallSpec
 from hpcmod.modules.values.swap import make_library_path, swaps_libraries
@@ -72,7 +73,8 @@ class RunscriptSettings(NamedTuple):
     site: Site = Site("")
     """The machine: its GPUs, nodes, network, caches, launchers and host commands."""
     binds: Binds = ()
-    """The module's bind candidates, which wrappers resolve again on the node where they run."""
+    """The module's bind candidates, which wrappers resolve again on the node where they run. Each group results in at
+    most one bind: its first candidate whose source exists on the node."""
     tunables: ChosenTunables = ChosenTunables()
     """Defaults (NCCL_*, FI_*, ...), those for one or several nodes too, which modulefiles cannot tell apart."""
     gpu_flags: tuple[tuple[str, str], ...] = ()
@@ -101,15 +103,12 @@ class InstallPlan:
     """Everything one installation writes to disk and sets in the environment."""
 
     spec: InstallSpec
-    site: Site
     image_mode: str
     """copy, link or central."""
     own_sif: str
     """Path of the installation's own SIF, whether or not one is created."""
     sif_places: tuple[str, ...]
     """Where the module searches for the SIF, in order."""
-    binds: Binds
-    """Each group results in at most one bind: its first candidate whose source exists on the node."""
     own: tuple[tuple[str, str], ...]
     """Variables the module always sets, and restores at unload; excludes the SIF variables."""
     defaults: Defaults
@@ -123,10 +122,29 @@ class InstallPlan:
     labels: tuple[tuple[str, str], ...] = field(default=())
     trial: tuple[str, ...] = ImageFacts.trial
     """Command line of the image that does nothing, to try whether it starts; empty: it has none."""
-    own_packages: PackagePlace | None = None
-    """Where the module looks for the user's own packages; None if the image has no Python, or is not known yet."""
     notice_places: tuple[str, ...] = ()
     """Files with notices from the catalogues about the image; the module reads them when it loads."""
+
+    @property
+    def site(self) -> Site:
+        """Return the machine."""
+        return self.runscripts.site
+
+    @property
+    def binds(self) -> Binds:
+        """Return the bind candidates."""
+        return self.runscripts.binds
+
+    @property
+    def own_packages(self) -> PackagePlace | None:
+        """Return where the module looks for the user's own packages; None without a Python, or if not known yet."""
+        return self.runscripts.container.own_packages
+
+    @property
+    def described_packages(self) -> OwnPackages | None:
+        """Return what `hpcmod add` needs to know, for the record; None if the image has no Python."""
+        place, layer = self.own_packages, self.user_layer
+        return OwnPackages(place.name, place.tag, layer.venv, layer.python) if place and layer else None
 
     @property
     def has_bash(self) -> bool:
@@ -188,7 +206,6 @@ def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Instal
         *_make_container_variables(tuple(pair for pair in spec.environment if pair[0] in HOST_PYTHON)),
     )
     tunables = choose_tunables(site.tunables, find_versions(facts, spec))
-    binds = _make_binds(facts, site, spec, layer)
     names = tuple(name for names, _ in container for name in names)
     passed = (*site.module.keep_env, *(name for name, _ in spec.environment))
     own = (name for names, _ in _make_container_variables(spec.environment) for name in names)
@@ -208,7 +225,7 @@ def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Instal
         sif_variable=f"SIF{spec.variable}",
         root=spec.root,
         site=site,
-        binds=binds,
+        binds=_make_binds(facts, site, spec, layer),
         tunables=tunables,
         gpu_flags=tuple(_GPU_FLAGS[flag] for flag in site.gpu.runtime_flags),
         profilers=_PROFILERS.get(site.gpu.vendor, ("py-spy",)),
@@ -216,11 +233,9 @@ def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Instal
     )
     return InstallPlan(
         spec=spec,
-        site=site,
         image_mode=site.images.install_mode if spec.install_mode == "auto" else spec.install_mode,
         own_sif=posixpath.join(spec.root, spec.image),
         sif_places=_make_sif_places(site, spec),
-        binds=binds,
         own=_make_own_variables(spec),
         defaults=(*container, *(((name,), value) for name, value in tunables.always)),
         container_path=_make_container_path(facts, layer),
@@ -246,7 +261,7 @@ def with_own_packages(plan: InstallPlan, sha256: str) -> InstallPlan:
         return plan
     place = PackagePlace(plan.spec.module.rpartition("/")[0], make_tag(plan.user_layer.python.version, sha256))
     in_container = plan.runscripts.container._replace(own_packages=place)
-    return replace(plan, own_packages=place, runscripts=plan.runscripts._replace(container=in_container))
+    return replace(plan, runscripts=plan.runscripts._replace(container=in_container))
 
 
 def _make_sif_places(site: Site, spec: InstallSpec) -> tuple[str, ...]:
@@ -257,7 +272,7 @@ def _make_sif_places(site: Site, spec: InstallSpec) -> tuple[str, ...]:
 def _make_user_layer(facts: ImageFacts | None, spec: InstallSpec) -> UserLayer | None:
     if facts is None or facts.python is None:
         return None
-    directory = posixpath.join(spec.root, "user-software")
+    directory = posixpath.join(spec.root, USER_SOFTWARE)
     name = re.sub(r"[^a-z0-9._-]", "_", spec.name.lower())
     venv = f"{USER_LAYER_IN_CONTAINER}/venv/{name}"
     return UserLayer(directory, f"{directory}.squashfs", venv, facts.python)
@@ -322,7 +337,7 @@ def _make_layer_variables(facts: ImageFacts | None, layer: UserLayer | None) -> 
 def _make_library_path(facts: ImageFacts | None, site: Site) -> Defaults:
     if not swaps_libraries(facts, site):
         return ()
-    return _make_container_variables((("LD_LIBRARY_PATH", make_library_path(site.netstack.search_last)),))
+    return _make_container_variables((("LD_LIBRARY_PATH", make_library_path(site.network.netstack.search_last)),))
 
 
 def _make_container_variables(pairs: tuple[tuple[str, str], ...]) -> Defaults:

@@ -43,6 +43,12 @@ HELP_PARAMETERS = (
 )
 """Names of the easyconfig parameters; EasyBuild's own easyblocks show them in `module help` and `module whatis`."""
 
+SPEC_PARAMETERS = (
+    *("description", "homepage", "install_mode", "bind_paths", "wrapped_commands", "environment"),
+    *HELP_PARAMETERS,
+)
+"""Names of the easyconfig parameters that `parse_spec` reads."""
+
 _HELP_STRINGS = ("usage", "examples", "citing")
 
 
@@ -101,6 +107,25 @@ class InstallSpec:
                 f"the installation directory {self.root!r} contains a colon, which separates the parts of a bind path",
                 "Choose another directory: eb --installpath=DIRECTORY ...",
             )
+
+
+def parse_spec(values: Mapping[str, Any], **known: Any) -> InstallSpec:
+    """Return what SPEC_PARAMETERS of an easyconfig request.
+
+    `known`: The other fields.
+
+    Raises BadInputError if a value is not valid.
+    """
+    return InstallSpec(
+        description=values.get("description") or "",
+        homepage=values.get("homepage") or "",
+        install_mode=parse_install_mode(values.get("install_mode", "auto")),
+        binds=tuple(Bind.parse(text) for text in values.get("bind_paths", ())),
+        commands=parse_commands(values.get("wrapped_commands")),
+        environment=parse_environment(values.get("environment", {})),
+        help_texts=parse_help_texts(values),
+        **known,
+    )
 
 
 def parse_commands(given: Sequence[str] | Mapping[str, Sequence[str]] | None) -> Commands | None:

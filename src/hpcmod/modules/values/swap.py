@@ -15,8 +15,9 @@ OFI_LABEL = "org.hpcmod.ofi"
 def swaps_libraries(facts: ImageFacts | None, site: Site) -> bool:
     """Return whether the host's network libraries take precedence over the image's."""
     label = dict(facts.labels).get(OFI_LABEL, "") if facts else ""
-    wanted = site.netstack.mode == "swap" or (site.netstack.mode == "auto" and label not in ("builtin", "none"))
-    return wanted and bool(site.netstack.directory)
+    netstack = site.network.netstack
+    wanted = netstack.mode == "swap" or (netstack.mode == "auto" and label not in ("builtin", "none"))
+    return wanted and bool(netstack.directory)
 
 
 def with_mode(site: Site, word: str) -> Site:
@@ -26,7 +27,10 @@ def with_mode(site: Site, word: str) -> Site:
     """
     if word not in NETSTACK_MODES:
         raise BadInputError(f"netstack: unknown mode {word!r}", f"Use one of {', '.join(NETSTACK_MODES)}.")
-    return site if word == "auto" else site._replace(netstack=site.netstack._replace(mode=word))
+    if word == "auto":
+        return site
+    netstack = site.network.netstack._replace(mode=word)
+    return site._replace(network=site.network._replace(netstack=netstack))
 
 
 def make_library_path(last: Sequence[str]) -> str:

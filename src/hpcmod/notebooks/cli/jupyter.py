@@ -21,7 +21,7 @@ from hpcmod.core.cli.output import json_option, print_data, print_json, print_me
 from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.cli.verbs import HELP_NAMES
 from hpcmod.core.errors import BadInputError, CheckFailedError, LackingError
-from hpcmod.core.process import call
+from hpcmod.core.process import TO_STDERR, call
 from hpcmod.core.text.quote import sh_word
 from hpcmod.jobs import (
     NO_ANSWER,
@@ -39,8 +39,7 @@ from hpcmod.jobs import (
 from hpcmod.jobs.values.allocation import read_place
 from hpcmod.jobs.values.slurm import TASK_BESIDE
 from hpcmod.machine import load_site
-from hpcmod.modules.installed import Installed
-from hpcmod.modules.python_module import check_python_module
+from hpcmod.modules import Installed, check_python_module
 from hpcmod.notebooks.cli.jupyter_session import Session, open_session
 from hpcmod.notebooks.values.server import KINDS, Server, make_ssh_command, make_url
 
@@ -215,7 +214,7 @@ def _run_here(session: Session, installed: Installed, flags: JupyterFlags) -> No
         _print_way(session, flags, server, node=here.node, host=here.login or socket.getfqdn(), job=here.job)
 
     with _reporting(session, report) as seen, _pipe_of_ours() as stdin:
-        status = call(argv, to_stderr=True, stdin=stdin)
+        status = call(argv, stdin=stdin, stdout=TO_STDERR)
     if not seen.is_set():
         raise CheckFailedError(f"the Jupyter server did not start (exit code {status})", "Its messages are above.")
 

@@ -15,7 +15,7 @@ from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_table, print_text, tell
 from hpcmod.core.errors import NotFoundError
 from hpcmod.core.values.json_form import SPLICED
-from hpcmod.modules.python_module import check_python_module
+from hpcmod.modules import check_python_module
 from hpcmod.notebooks.kernels import find_kernels, install_kernel, kernels_directory, remove_kernel
 from hpcmod.notebooks.values.kernel import KernelSpec, make_kernel, render_kernel
 

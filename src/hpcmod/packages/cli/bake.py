@@ -19,7 +19,7 @@ from hpcmod.core.progress import ProgressLine
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
 from hpcmod.machine import find_machine
-from hpcmod.modules.installed import Installed
+from hpcmod.modules import Installed
 from hpcmod.packages.cli.wanted import WantedFlags, index_options, read_wanted, tell_not_run, wanted_options
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _read_base(flags: BakeFlags, site: Site, *, hashed: bool) -> tuple[BaseImage
     path = Path(flags.image)
     if path.is_file():
         reference = ImageReference.parse(str(path.absolute()))
-        local = verify_local_sif(path, reference, site.trust, checksum=None, environ=os.environ)
+        local = verify_local_sif(path, reference, site.images.trust, checksum=None, environ=os.environ)
         return read_base(Path(local.place), path.name, sha256=local.sha256 or (None if hashed else "")), None
     installed = find_ready(look_around(flags.site), flags.image)
     sif, sha256 = Path(installed.image.path), installed.image.sha256
@@ -146,7 +146,7 @@ def _choose_packages(flags: BakeFlags, installed: Installed | None) -> Path:
             f"{flags.image}: no packages named, and you have none of your own for an image that is not installed",
             "Name them: -r FILE, --conda FILE or --packages PATH; or name an installed container.",
         )
-    from hpcmod.modules.own_packages import find_packages
+    from hpcmod.modules import find_packages
 
     own = find_packages(installed.root, installed.record.own_packages, os.environ)
     if not own.exists():

@@ -14,7 +14,7 @@ from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import print_data, print_json, print_text, tell
 from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.errors import CheckFailedError, NotFoundError
-from hpcmod.core.process import call
+from hpcmod.core.process import TO_STDERR, call
 from hpcmod.core.text.quote import sh_word
 from hpcmod.machine.values.bind import Bind
 from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER
@@ -101,7 +101,7 @@ def _run(argv: Sequence[str], edit: WritableState, *, to_stderr: bool) -> int:
     for name in _BINDS:
         environ[name] = ",".join(filter(None, [bind, environ.get(name, "")]))
     with _leave_interrupts():
-        return call(argv, env=environ, tied=True, to_stderr=to_stderr)
+        return call(argv, env=environ, stdout=TO_STDERR if to_stderr else None, tied=True)
 
 
 def _discard(own: OwnSet, edit: WritableState | None, *, as_json: bool) -> None:

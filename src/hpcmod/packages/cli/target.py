@@ -14,8 +14,8 @@ from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import json_option, tell
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.text.quote import sh_word
-from hpcmod.modules.installed import Installed
-from hpcmod.modules.own_packages import DIRECTORY, PACKED
+from hpcmod.modules import Installed
+from hpcmod.modules.values.install_record import PACKED, USER_SOFTWARE
 from hpcmod.modules.values.place import (
     CHOICE_VARIABLE,
     DEFAULT_SET,
@@ -121,7 +121,7 @@ def choose_data(own: OwnSet, prefix: Path | None) -> Path | None:
 
     Raises BadInputError if there are several.
     """
-    from hpcmod.modules.own_place import own_prefixes
+    from hpcmod.modules import own_prefixes
 
     chosen = own.set.choice
     if chosen.directory or (own.set.exists and not prefix):
@@ -141,10 +141,11 @@ def choose_data(own: OwnSet, prefix: Path | None) -> Path | None:
 
 def tell_hidden(own: OwnSet) -> None:
     """Tell that a set hides packages that were installed next to the image, and how to take them over."""
-    from hpcmod.modules.user_layer import has_additions, is_shipped  # slow to import, and `undo` does not need it
+    from hpcmod.modules import has_additions, is_shipped  # slow to import, and `undo` does not need it
 
     root, module = own.installed.root, sh_word(own.target.module)
-    hidden = next((path for path in (root / PACKED, root / DIRECTORY) if path.exists() and has_additions(path)), None)
+    paths = (root / PACKED, root / USER_SOFTWARE)
+    hidden = next((path for path in paths if path.exists() and has_additions(path)), None)
     if hidden:
         origin = "of the easyconfig, in" if is_shipped(hidden) else "installed by hand in"
         tell(

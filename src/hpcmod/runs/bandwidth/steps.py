@@ -16,7 +16,7 @@ from hpcmod.jobs.values.inside import fit_allocation, make_inner_step
 from hpcmod.jobs.values.request import JobRequest, Ranks
 from hpcmod.jobs.values.slurm import step_in_job
 from hpcmod.machine.values.site import BY_TASKS, Site
-from hpcmod.modules.installed import Installed
+from hpcmod.modules import Installed
 from hpcmod.runs.values.bandwidth.measurement import PROGRAMS
 
 NCCL_TESTS, TORCH = "nccl-tests", "torch"

@@ -26,9 +26,7 @@ from hpcmod.jobs import DryRun, PlaceFlags, find_allocation, make_allocation, pl
 from hpcmod.jobs.values.allocation import Allocation
 from hpcmod.machine import find_machine
 from hpcmod.machine.values.site import Site
-from hpcmod.modules.installed import Installed
-from hpcmod.modules.own_site import site_of
-from hpcmod.modules.python_module import check_python_module
+from hpcmod.modules import Installed, check_python_module, site_of
 from hpcmod.runs.bandwidth.history import MeasuredWith
 from hpcmod.runs.bandwidth.steps import (
     LIBRARIES,

@@ -37,8 +37,7 @@ from hpcmod.jobs.values.slurm import step_in_job
 from hpcmod.machine import find_machine
 from hpcmod.machine.values.facts import NodeFacts, format_cpus
 from hpcmod.machine.values.site import BY_TASKS, Site
-from hpcmod.modules.installed import Installed, read_record
-from hpcmod.modules.own_site import site_of
+from hpcmod.modules import Installed, read_record, site_of
 from hpcmod.modules.values.install_record import NO_RECORD, InstalledImage
 from hpcmod.modules.values.question import make_question
 from hpcmod.runs.cli.network import ProvedNetwork, prove_network
@@ -222,7 +221,7 @@ def _make_question(flags: CheckFlags, site: Site, found: Installed | None) -> di
         exclusive=site.job.exclusive,
         interfaces=site.network.interfaces,
         binds=site.all_binds,
-        places=(site.caches.node_local,),
+        places=(site.module.caches.node_local,),
     )
     image = _find_image(found, os.environ)
     if image.path:
@@ -276,17 +275,18 @@ def _print_report(report: NodeReport, ranks: Sequence[RankPlace], findings: Sequ
 
 
 def _node_row(node: NodeFacts, level: str) -> tuple[str, ...]:
+    allowed = len(node.threads.allowed)
     drivers = [f"{name} {version}" for name, version in node.drivers if version and name != "kernel"]
     up = [name for name, state in node.interfaces if state != "down"]
     return (
         node.name,
         level,
-        str(len(node.allowed) or "?") if len(node.allowed) == node.cpus else f"{len(node.allowed)} of {node.cpus}",
+        str(allowed or "?") if allowed == node.threads.cpus else f"{allowed} of {node.threads.cpus}",
         f"{node.memory / (1 << 30):.0f} GiB",
         str(len(node.gpus)),
         ", ".join(drivers) or "-",
         ",".join(up) or "-",
-        f"{node.skew:+.1f} s",
+        f"{node.times.skew:+.1f} s",
     )
 
 

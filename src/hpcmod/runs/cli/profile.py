@@ -78,7 +78,7 @@ def profile_verb(given: tuple[str, ...], output: Path | None, as_json: bool) -> 
 def _traces_of_job(number: str) -> tuple[tuple[RankTrace, ...], tuple[str, ...]]:
     """Return the traces in the directory of a job, and what could not be read."""
     facts, problems = read_job(number, os.environ)
-    directory = Path(facts.directory) if facts and facts.directory else Path()
+    directory = Path(facts.files.directory) if facts and facts.files.directory else Path()
     paths = find_profiles(directory, number)
     if not paths:
         told = f" ({'; '.join(problems)})" if problems else ""

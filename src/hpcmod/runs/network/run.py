@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from hpcmod.core.process import follow
 from hpcmod.runs.network.program import DEBUG
@@ -36,18 +34,15 @@ def run_allreduce(step: Sequence[str], endings: Sequence[Ending], *, environ: Ma
     Raises LackingError if the command is not on this machine.
     """
     run = Run(Reading(endings))
-
-    def read(line: str) -> None:
-        if run.results.add(line):
-            return
-        before = run.reading.lines
-        read_line(run.reading, line)
-        if run.reading.lines == before and line.strip():
-            run.said = [*run.said, line][-_KEPT:]
-
-    run.status = follow(
-        list(step), log=Path(os.devnull), env=environment(environ), cwd=Path.cwd(), on_line=read, tied=True
-    )
+    with follow(step, env=environment(environ), tied=True) as program:
+        for line in program.lines():
+            if run.results.add(line):
+                continue
+            before = run.reading.lines
+            read_line(run.reading, line)
+            if run.reading.lines == before and line.strip():
+                run.said = [*run.said, line][-_KEPT:]
+    run.status = program.status
     return run
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from hpcmod.core.errors import LackingError
@@ -100,17 +98,13 @@ def _ask_tasks(
     Raises LackingError if no task answers, or the command that starts tasks is not on this machine.
     """
     lines = AnswerLines()
-    status = follow(
-        [*step, "python3", "-I", "-S", "-c", node_program(), json.dumps(question)],
-        log=Path(os.devnull),
-        env=_host_environment(environ),
-        cwd=Path.cwd(),
-        on_line=lambda line: lines.add(line, time.time()),
-        tied=True,
-    )
+    argv = [*step, "python3", "-I", "-S", "-c", node_program(), json.dumps(question)]
+    with follow(argv, env=_host_environment(environ), tied=True) as program:
+        for line in program.lines():
+            lines.add(line, time.time())
     answers = tuple(lines.answers())
     if not answers:
-        said = "\n".join(lines.messages[:_SAID]) or f"exit status {status}"
+        said = "\n".join(lines.messages[:_SAID]) or f"exit status {program.status}"
         raise LackingError(
             f"no task answered: {said}",
             "Check that a step starts here (srun hostname), and that the nodes have python3.",

@@ -115,8 +115,9 @@ def _read_log(path: Path) -> tuple[Log, list[str]]:
 
 def find_logs(facts: JobFacts) -> tuple[list[Path], list[str]]:
     """Return the files with the output of a job and its debug logs, and what is missing."""
-    directory = Path(facts.directory or ".")
-    named = [directory / name for name in dict.fromkeys((facts.output, facts.error)) if name and name != "/dev/null"]
+    directory = Path(facts.files.directory or ".")
+    outputs = dict.fromkeys((facts.files.output, facts.files.error))
+    named = [directory / name for name in outputs if name and name != "/dev/null"]
     files = [path for path in named if path.is_file()]
     missing = [f"{path}: the output of the job is not there" for path in named if path not in files]
     if not named and directory.is_dir():  # the accounting has no name of the file

@@ -166,7 +166,7 @@ def test_a_changed_component_or_checksum_changes_the_fingerprint_and_a_wheel_fir
     wheel = Pin("wheel", "torch", "2.13.0+cpu", "d" * 64, "torch.whl")
     same = make_build_plan(recipe, request, shipped=replace(SHIPPED, pins=(*SHIPPED.pins, wheel)))
     assert same.fingerprint == plan("pytorch-cpu").fingerprint
-    assert str(wheel) in same.lock
+    assert str(wheel) in same.shared.lock
     changed = {**SHIPPED.components, "finish": SHIPPED.components["finish"] + "# another\n"}
     other = make_build_plan(recipe, request, shipped=replace(SHIPPED, components=changed))
     assert other.fingerprint != same.fingerprint

@@ -8,7 +8,8 @@ from hpcmod.catalogue.cli.containers import Here
 from hpcmod.catalogue.cli.easyconfigs import find_own_recipe, find_recipe
 from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.tables import Gpus
-from hpcmod.modules.installed import NO_RECORD, Installed
+from hpcmod.modules.installed import Installed
+from hpcmod.modules.values.install_record import NO_RECORD
 from tests.catalogues import make_catalogue, make_record
 
 

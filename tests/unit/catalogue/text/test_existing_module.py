@@ -5,7 +5,8 @@ import pytest
 from hpcmod.catalogue.text.existing_module import describe_changes, parse_module
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.resources import module_templates
-from hpcmod.modules.text.modulefile import SYNTAXES, render_body, render_description
+from hpcmod.modules.text.modulefile import render_body, render_description
+from hpcmod.modules.values.install_record import SYNTAXES
 from hpcmod.modules.values.plan import InstallPlan
 from tests.plans import HOSTILE, make_example, make_plan_of
 

@@ -7,7 +7,7 @@ import pytest
 from hpcmod.catalogue.text.site_module import PathList, SiteModule, render_launcher, render_site_module
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.resources import module_templates
-from hpcmod.modules.text.modulefile import SYNTAXES
+from hpcmod.modules.values.install_record import SYNTAXES
 
 PLAIN = SiteModule("1.0", "/site/bin", "/venv/bin/python", ("/cat/easyconfigs", "/ours"))
 FULL = SiteModule(

@@ -176,7 +176,8 @@ def test_matching_asks_image_host_environment_and_day(catalogue: Catalogue, tmp_
 def test_modules_look_into_every_catalogue_that_is_known_when_they_are_installed(tmp_path: Path) -> None:
     environ = {"HPCMOD_CATALOGUE": f"{tmp_path}/a:b/c", "HOME": str(tmp_path)}
     plan = make_example("generic")
-    plan = replace(plan, site=plan.site._replace(catalogues=("/site",)), spec=replace(plan.spec, root=str(tmp_path)))
+    runscripts = plan.runscripts._replace(site=plan.site._replace(catalogues=("/site",)))
+    plan = replace(plan, runscripts=runscripts, spec=replace(plan.spec, root=str(tmp_path)))
     (tmp_path / "record.json").write_text(f'{{"image": {{"sha256": "{NEW.sha256}"}}}}')
     directories = [f"{tmp_path}/a/notices", str(Path("b/c/notices").absolute()), "/site/notices"]
     wanted = [f"{directory}/{name}" for directory in directories for name in ("all", NEW.sha256)]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.compat.inspect.stack import find_stack, open_files
-from hpcmod.compat.values.stack import COLLECTIVES, CUDA, MPI4PY, MPICH, OPEN_MPI, PART, StackFacts
+from hpcmod.compat.values.stack import COLLECTIVES, CUDA, MPI4PY, MPICH, OPEN_MPI, PART, GpuStack, StackFacts
 from hpcmod.images.inspect.contents import read_facts
 from tests.corpus import Link
 from tests.stacks import ARCH, LOADER, Stubs, fabric, glibc, make_stack, mpich, named, open_mpi, plugin, stub
@@ -43,7 +43,7 @@ def test_reads_all_of_a_stack(tmp_path: Path) -> None:
     assert found.mpi == found.mpis[0]
     assert [(one.release, one.newest, one.cxi) for one in found.fabrics] == [("2.2.0", "FABRIC_1.8", True)]
     assert [(one.gpu, one.needs) for one in found.plugins] == [(CUDA, "FABRIC_1.3")]
-    assert (found.cxi_library, found.collectives, found.cuda, found.rocm) == ("1.5.0", "NCCL", "12.4.127", "")
+    assert (found.cxi_library, found.gpu) == ("1.5.0", GpuStack("NCCL", "12.4.127"))
 
 
 def test_an_image_with_nothing_in_it_has_nothing(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_finds_the_files_that_use_them(tmp_path: Path) -> None:
         PART: "/opt/ompi/lib/openmpi/mca_mtl_ofi.so",
         COLLECTIVES: f"{SITE}/torch/lib/librccl.so",
     }
-    assert found.collectives == "RCCL"
+    assert found.gpu.collectives == "RCCL"
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_finds_the_files_that_use_them(tmp_path: Path) -> None:
 )
 def test_detects_cuda_and_rocm_by_labels_or_files(tmp_path: Path, files: Stubs, cuda: str, rocm: str) -> None:
     found = stack_of(tmp_path, files)
-    assert (found.cuda.startswith(cuda), bool(found.cuda)) == (True, bool(cuda))
-    assert found.rocm == rocm
+    assert (found.gpu.cuda.startswith(cuda), bool(found.gpu.cuda)) == (True, bool(cuda))
+    assert found.gpu.rocm == rocm
 
 
 def test_the_loader_itself_is_not_a_library_that_can_be_missing(tmp_path: Path) -> None:

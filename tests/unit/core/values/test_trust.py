@@ -60,7 +60,7 @@ def test_refuses_unpinned_images_with_a_cure(needs: tuple[str, ...], text: str) 
 
 
 def site_trust(text: str) -> TrustPolicy:
-    return make_site([parse_profile(f'name = "x"\n{text}', "x.toml")]).trust
+    return make_site([parse_profile(f'name = "x"\n{text}', "x.toml")]).images.trust
 
 
 def test_a_profile_gives_the_policy() -> None:

@@ -56,12 +56,13 @@ def test_every_word_reaches_the_program_as_it_is(tmp_path: Path) -> None:
 
 def test_a_path_may_contain_variables_but_no_commands(tmp_path: Path) -> None:
     make_program(tmp_path / "stage-image", '#!/bin/bash\nprintf "export SIF=%q" "$1/x.sif"\n')
-    site = Site("ours", stage_places=(StagePlace("nvme", "/mnt/$USER x"),))
+    site = Site("ours", job=JobRules(stage_places=(StagePlace("nvme", "/mnt/$USER x"),)))
     text = rendered(made(site=site, staging=Staging("nvme")))
     assert "[/mnt/me too x/x.sif]" in run(text, tmp_path, USER="me too", RUNSCRIPTS=str(tmp_path))
     for place in ("/mnt/$(id)", "/mnt/`id`", '/mnt/"x', "/mnt/\\"):
         with pytest.raises(BadInputError):
-            rendered(made(site=site._replace(stage_places=(StagePlace("nvme", place),)), staging=Staging("nvme")))
+            other = Site("ours", job=JobRules(stage_places=(StagePlace("nvme", place),)))
+            rendered(made(site=other, staging=Staging("nvme")))
 
 
 def test_shellcheck_knows_variables_for_the_ranks() -> None:
@@ -112,7 +113,7 @@ def test_ranks_that_cannot_share_a_container_start_plainly(program: str, more: d
 
 
 def test_salloc_asks_for_the_same_nodes() -> None:
-    site = Site("ours", stage_places=(StagePlace("nvme", "/mnt", "-C nvme"),))
+    site = Site("ours", job=JobRules(stage_places=(StagePlace("nvme", "/mnt", "-C nvme"),)))
     argv = make_salloc(made(site=site, nodes=3, staging=Staging("nvme"), options=(("account", "a"),)).directives)
     assert argv == ("salloc", "--account=a", "--nodes=3", "--ntasks-per-node=1", "-C", "nvme")
 
@@ -124,7 +125,7 @@ def test_salloc_asks_for_the_same_nodes() -> None:
 def test_the_nodes_are_checked_after_the_module_is_loaded_and_before_anything_is_staged(
     check: str, command: str
 ) -> None:
-    site = Site("ours", stage_places=(StagePlace("ram", "/tmp"),))
+    site = Site("ours", job=JobRules(stage_places=(StagePlace("ram", "/tmp"),)))
     lines = rendered(made(site=site, check=check, staging=Staging("ram"))).splitlines()
     places = [
         next(i for i, line in enumerate(lines) if text in line) for text in ("module load", command, "stage-image")

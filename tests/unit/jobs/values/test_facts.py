@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcmod.jobs.values.facts import StepFacts, parse_job_facts
+from hpcmod.jobs.values.facts import JobFiles, StepFacts, parse_job_facts
 
 CONTROL = """JobId=4711 JobName=my train
    JobState=FAILED Reason=NonZeroExitCode Dependency=(null)
@@ -26,14 +26,15 @@ def test_a_job_as_scontrol_and_sacct_know_it() -> None:
     assert found and (found.number, found.name, found.state, found.code) == ("4711", "my train", "FAILED", 1)
     assert (found.nodes, found.node_count, found.tasks) == ("nid[001-002]", 2, 4)
     assert (found.elapsed, found.limit) == ("00:00:03", "00:05:00")
-    assert (found.output, found.directory) == ("/home/me/a b/x-4711.out", "/home/me/a b")
+    assert (found.files.output, found.files.directory) == ("/home/me/a b/x-4711.out", "/home/me/a b")
     assert found.steps[1] == StepFacts("4711.0", "OUT_OF_MEMORY", 0, 9, "4096K", "nid[001-002]")
     assert not found.running and not found.waiting
 
 
 def test_a_job_that_only_one_of_them_knows() -> None:
     old = parse_job_facts("", ACCOUNTING)
-    assert old and (old.number, old.state, old.output, old.directory) == ("4711", "FAILED", "", "/home/me/a b")
+    assert old and (old.number, old.state) == ("4711", "FAILED")
+    assert old.files == JobFiles(directory="/home/me/a b")
     running = parse_job_facts("JobId=3 JobState=RUNNING Reason=None NodeList=(null)", "")
     assert running and running.running and (running.reason, running.nodes, running.steps) == ("", "", ())
     assert parse_job_facts("", "") is None and parse_job_facts("rubbish", "a|b") is None

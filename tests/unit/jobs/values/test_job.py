@@ -19,8 +19,10 @@ SITE = Site(
     nodes=Nodes(types=(GPU_NODE, CPU_NODE)),
     gpu=Gpus(runtime_flags=("--nv",)),
     launcher=Launcher(cpu_bind="mask", srun=("--mpi=pmix", "--gpu-bind=closest")),
-    job=JobRules(exclusive=("whole",)),
-    stage_places=(StagePlace("ram", "/tmp"), StagePlace("nvme", "/mnt/$USER", "-C nvme")),
+    job=JobRules(
+        exclusive=("whole",),
+        stage_places=(StagePlace("ram", "/tmp"), StagePlace("nvme", "/mnt/$USER", "-C nvme")),
+    ),
 )
 
 
@@ -165,7 +167,7 @@ def test_a_node_is_never_asked_for_more_gpus_than_it_has(ranks: int, flag: str) 
 @pytest.mark.parametrize("flag", ["-C nvme", "-Cnvme", "--constraint=nvme"])
 @pytest.mark.parametrize(("users", "both"), [("big", "big&nvme"), ("nvme", "nvme"), ("nvme2&big", "nvme2&big&nvme")])
 def test_the_features_of_the_user_and_of_a_place_are_both_asked_for(flag: str, users: str, both: str) -> None:
-    site = SITE._replace(stage_places=(StagePlace("nvme", "/mnt", flag),))
+    site = SITE._replace(job=JobRules(stage_places=(StagePlace("nvme", "/mnt", flag),)))
     made = directives(plan(site=site, staging=Staging("nvme"), options=(("constraint", users),)))
     assert [each for each in made if each.startswith(("-C", "--constraint"))] == [f"--constraint={both}"]
 

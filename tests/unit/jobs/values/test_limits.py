@@ -13,13 +13,15 @@ from hpcmod.machine.values.site import JobRules, Limits, Nodes, NodeType, Site
 SITE = Site(
     "ours",
     nodes=Nodes((NodeType("cpu", cores=16, partitions=("small", "large", "long")),)),
-    limits=(
-        Limits("small", nodes=4, hours=((1, 2.0), (3, 1.0)), cores=48),
-        Limits("large", nodes=64),
-        Limits("long", nodes=2, required=("qos",)),
-        Limits("debug", nodes=1, hours=((1, 0.5),)),
+    job=JobRules(
+        required=("account",),
+        limits=(
+            Limits("small", nodes=4, hours=((1, 2.0), (3, 1.0)), cores=48),
+            Limits("large", nodes=64),
+            Limits("long", nodes=2, required=("qos",)),
+            Limits("debug", nodes=1, hours=((1, 0.5),)),
+        ),
     ),
-    job=JobRules(required=("account",)),
 )
 
 
@@ -56,7 +58,7 @@ def test_a_job_beyond_a_limit_is_refused_with_what_would_do(job: dict[str, str],
 
 
 def test_without_limits_any_job_is_written() -> None:
-    assert fault(nodes=2000, time="90-0", site=SITE._replace(limits=())) == ""
+    assert fault(nodes=2000, time="90-0", site=SITE._replace(job=JobRules())) == ""
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ RULES = JobRules(
     network_one_node=("single_node_vni",),
     network_several_nodes=("disable_rdzv_get",),
     network_several_steps=("job_vni", "disable_rdzv_get"),
+    stage_places=(StagePlace("ram", "/tmp"),),
 )
 SITE = Site(
     "ours",
     nodes=Nodes(types=(NodeType("gpu", gpus=4), NodeType("cpu"))),
     job=RULES,
-    stage_places=(StagePlace("ram", "/tmp"),),
 )
 
 

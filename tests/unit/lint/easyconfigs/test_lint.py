@@ -7,7 +7,8 @@ import pytest
 from hpcmod.core.values.finding import Finding
 from hpcmod.lint.easyconfigs.lint import lint_easyconfig
 from hpcmod.modules.easyconfigs.files import find_recipes
-from hpcmod.modules.text.easyconfig import EasyconfigText, render_easyconfig
+from hpcmod.modules.text.easyconfig import render_easyconfig
+from hpcmod.modules.values.easyconfig import EasyconfigText
 from tests.foreign_recipes import LUMI, LUMI_NAME, A
 
 CHECKOUT = Path(__file__).resolve().parents[4]
@@ -18,7 +19,7 @@ OURS = render_easyconfig(
         f"docker://ghcr.io/org/pytorch:2.7.1@{A}",
         "PyTorch 2.7.1 for ROCm 6.2.4",
         versionsuffix="-rocm-6.2.4",
-        wrapped_commands=("python",),
+        wrapped_commands=(("python", ("python",)),),
     )
 )
 OURS_PATH = Path("PyTorch-2.7.1-rocm-6.2.4.eb")

@@ -33,7 +33,7 @@ SITES = {name: load_site(name, {}) for name in site_profiles()}
 @pytest.mark.slow
 def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
     site = SITES[name]
-    places = ("", *(place.name for place in site.stage_places))
+    places = ("", *(place.name for place in site.job.stage_places))
     written = 0
     requests = product(
         ("", *(node.name for node in site.nodes.types)),

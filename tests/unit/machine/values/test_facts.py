@@ -21,8 +21,8 @@ ANSWER = {
 
 def test_the_facts_of_a_node_are_read() -> None:
     facts = parse_facts(ANSWER, arrived=1000.0)
-    assert (facts.name, facts.cpus, facts.allowed, facts.skew) == ("nid001", 8, (0, 1, 2, 3), 3.0)
-    assert facts.numa == ((0, (0, 1, 2, 3)), (1, (4, 5, 6, 7)))
+    assert (facts.name, facts.threads.cpus, facts.threads.allowed, facts.times.skew) == ("nid001", 8, (0, 1, 2, 3), 3.0)
+    assert facts.threads.numa == ((0, (0, 1, 2, 3)), (1, (4, 5, 6, 7)))
     assert facts.spaces == (("/tmp", Space(10, 5)),)
     assert facts.gpus == (KnownGpu("amd", "0000:c1:00.0", (0, 1)),)
     assert facts.states[0].use == 7

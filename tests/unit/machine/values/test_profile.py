@@ -8,8 +8,9 @@ from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.condition import Bound, Condition
 from hpcmod.machine.values.profile import make_site, merge_profiles, merge_written, parse_profile
 from hpcmod.machine.values.schema import SCHEMA
-from hpcmod.machine.values.site import Bandwidth, JobRules, Launcher, Limits, Nodes, NodeType, Site, StagePlace, Tunable
+from hpcmod.machine.values.site import JobRules, Launcher, Limits, Nodes, NodeType, Site, StagePlace, Tunable
 from hpcmod.machine.values.tables import (
+    Bandwidth,
     Caches,
     Detection,
     Gpus,
@@ -155,10 +156,9 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
             striping="-E 64M -c 1 -E -1 -c 8 -S 4M -p flash",
             cache="$SCRATCH/images",
             cache_group="project",
+            trust=TrustPolicy(("digest",), ("/etc/keys/site.pem",), (TrustRule("docker://ours/*", ("signature",)),)),
         ),
         catalogues=("/appl/catalogue",),
-        usage=Usage(names="users"),
-        trust=TrustPolicy(("digest",), ("/etc/keys/site.pem",), (TrustRule("docker://ours/*", ("signature",)),)),
         binds=SiteBinds(
             required=((Bind("/opt/cray", required=True),),),
             optional=(
@@ -166,13 +166,6 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
                 (Bind("/opt/fabric/*/lib", "/host/lib", pattern=True), Bind("/usr/lib64", "/host/lib")),
             ),
             when=((Condition(bounds=(Bound("rocm", "<", "6.2"),)), ((Bind("/usr/lib64/libjansson.so.4"),),)),),
-        ),
-        netstack=Netstack(
-            directory=(Bind("/appl/netstack/*", "/host/lib", pattern=True), Bind("/opt/fabric/lib", "/host/lib")),
-            mode="swap",
-            libraries=("libfabric.so.1",),
-            leave_out=("libstdc++.so.*",),
-            search_last=("/host/usr/lib64",),
         ),
         tunables=(
             Tunable("NCCL_SOCKET_IFNAME", "hsn"),
@@ -187,10 +180,26 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
             per_rank="all",
             runtime_flags=("--rocm",),
         ),
-        network=Network(interfaces=("hsn0", "hsn1"), host_suffix="-ib.site", fabric="cxi"),
-        caches=Caches(node_local="/local", root="$SCRATCH/cache"),
+        network=Network(
+            interfaces=("hsn0", "hsn1"),
+            host_suffix="-ib.site",
+            fabric="cxi",
+            netstack=Netstack(
+                directory=(Bind("/appl/netstack/*", "/host/lib", pattern=True), Bind("/opt/fabric/lib", "/host/lib")),
+                mode="swap",
+                libraries=("libfabric.so.1",),
+                leave_out=("libstdc++.so.*",),
+                search_last=("/host/usr/lib64",),
+            ),
+            bandwidths=(Bandwidth("all_reduce", 1, 125.0), Bandwidth("all_reduce", 2, 85.5, 4096)),
+        ),
         module=ModuleRules(
-            family="containers", keep_env=("PYTHONNOUSERSITE", "PYTHONPATH"), bind_variable="SINGULARITY_BIND"
+            family="containers",
+            keep_env=("PYTHONNOUSERSITE", "PYTHONPATH"),
+            bind_variable="SINGULARITY_BIND",
+            usage=Usage(names="users"),
+            caches=Caches(node_local="/local", root="$SCRATCH/cache"),
+            host_commands=HostCommands(("srun", "/opt/slurm/bin/squeue"), ("SLURM_*",), ("--prolog",)),
         ),
         nodes=Nodes(
             types=(
@@ -232,12 +241,10 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
             network_several_nodes=("disable_rdzv_get",),
             network_several_steps=("job_vni",),
             slurm="24.11",
+            limits=(Limits("debug", nodes=4, hours=((1, 0.5), (2, 2.0)), cores=56, required=("qos",)),),
+            stage_places=(StagePlace("nvme", "/mnt/bb/$USER", "-C nvme"),),
         ),
-        limits=(Limits("debug", nodes=4, hours=((1, 0.5), (2, 2.0)), cores=56, required=("qos",)),),
-        stage_places=(StagePlace("nvme", "/mnt/bb/$USER", "-C nvme"),),
-        host_commands=HostCommands(("srun", "/opt/slurm/bin/squeue"), ("SLURM_*",), ("--prolog",)),
         proxies=(("https_proxy", "http://proxy:3128/"),),
-        bandwidths=(Bandwidth("all_reduce", 1, 125.0), Bandwidth("all_reduce", 2, 85.5, 4096)),
     )
 
 

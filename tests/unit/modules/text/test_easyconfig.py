@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcmod.core.errors import BadInputError
-from hpcmod.modules.text.easyconfig import EasyconfigText, render_easyconfig
+from hpcmod.modules.text.easyconfig import render_easyconfig
+from hpcmod.modules.values.easyconfig import EasyconfigText, SifOrigin
 from hpcmod.modules.values.easyconfig_text import read_named_image
+from hpcmod.modules.values.spec import parse_commands
 from tests.unit.core.text.test_quote import ANY_TEXT, IN_MEMORY
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -21,10 +23,9 @@ FULL = replace(
     versionsuffix="-rocm-6.2.4-singularity",
     image="lumi-pytorch.sif",
     homepage="https://pytorch.org/",
-    source_urls=("https://example.org/images",),
-    download_instructions="Ask the site",
+    sif=SifOrigin(("https://example.org/images",), "Ask the site"),
     checksum="a" * 64,
-    wrapped_commands=("python", "torchrun"),
+    wrapped_commands=parse_commands(["python", "torchrun"]),
     comments=("made by a test",),
 )
 
@@ -99,11 +100,12 @@ def test_templates_of_easybuild_in_a_text_are_text(text: str) -> None:
 
 @pytest.mark.parametrize("words", [1, 7, 40, 400])
 def test_no_line_is_longer_than_120_columns(words: int) -> None:
-    wanted = replace(PLAIN, description="lorem ipsum's " * words, wrapped_commands=("command-of-it",) * words)
+    commands = (("command-of-it", ("command-of-it",)),) * words
+    wanted = replace(PLAIN, description="lorem ipsum's " * words, wrapped_commands=commands)
     out = render_easyconfig(replace(wanted, comments=("said of it " * words,)))
     assert max(map(len, out.splitlines())) <= 120
     assert read(out)["description"] == wanted.description
-    assert read(out)["wrapped_commands"] == list(wanted.wrapped_commands)
+    assert read(out)["wrapped_commands"] == ["command-of-it"] * words
 
 
 def test_a_long_comment_is_whole_on_several_lines() -> None:
@@ -128,9 +130,8 @@ def test_long_values_of_lists_and_tables_are_broken_and_come_out_as_they_went_in
     wanted = replace(
         PLAIN,
         image="x.sif",
-        source_urls=tuple(texts),
-        wrapped_commands=("python",),
-        command_words=((key, tuple(texts)), ("short", ("a", *texts))),
+        sif=SifOrigin(tuple(texts)),
+        wrapped_commands=(("python", ("python",)), (key, tuple(texts)), ("short", ("a", *texts))),
         environment=((key, texts[0]), ("A", texts[-1]), ("B", "b")),
     )
     out = render_easyconfig(wanted)
@@ -172,7 +173,7 @@ def test_a_comment_ends_where_its_line_ends() -> None:
 def test_our_own_reader_reads_it() -> None:
     named = read_named_image(render_easyconfig(FULL), "x.eb")
     assert (named.software, named.reference, named.checksum) == ("PyTorch", FULL.image, FULL.checksum)
-    assert named.source_urls == FULL.source_urls
+    assert named.source_urls == FULL.sif.urls
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from hpcmod.catalogue.text.notice import HEAD, LIMIT
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.resources import module_templates
 from hpcmod.core.values.facts import Package
-from hpcmod.modules.text.modulefile import SYNTAXES, render_body, render_description, render_help, render_package_list
+from hpcmod.modules.text.modulefile import render_body, render_description, render_help, render_package_list
 from hpcmod.modules.values.advisory import MOST_STARS
+from hpcmod.modules.values.install_record import SYNTAXES
 from hpcmod.modules.values.plan import InstallPlan
 from tests.installations import LOGIC
 from tests.plans import ENVIRONMENT, HOSTILE, make_example, make_plan_of

@@ -14,8 +14,9 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.resources import runscript_files
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import Launcher, Nodes, NodeType, Site
-from hpcmod.machine.values.tables import Caches, Gpus, Network
-from hpcmod.modules.text.runscript import LIBEXEC, RUNSCRIPTS, SETTINGS_FILE, render_runscripts
+from hpcmod.machine.values.tables import Caches, Gpus, ModuleRules, Network
+from hpcmod.modules.text.runscript import LIBEXEC, SETTINGS_FILE, render_runscripts
+from hpcmod.modules.values.install_record import RUNSCRIPTS
 from hpcmod.modules.values.plan import ContainerSettings, RunscriptSettings
 from hpcmod.modules.values.versions import ChosenTunables
 from tests.unit.runscripts.scripts import write_runscripts
@@ -28,7 +29,7 @@ SETTINGS = RunscriptSettings(
     site=Site(
         "lumi",
         gpu=Gpus(visibility=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")),
-        caches=Caches(root="/scratch/$SLURM_JOB_ACCOUNT/$USER"),
+        module=ModuleRules(caches=Caches(root="/scratch/$SLURM_JOB_ACCOUNT/$USER")),
         nodes=Nodes((NodeType("gpu", gpus=2, gpu_cores=((0, 1, 2, 5), (8, 9)), partitions=("standard-g", "small-g")),)),
         launcher=Launcher(refused=(("torchrun", "it is slow"),)),
     ),
@@ -46,7 +47,7 @@ HOSTILE = RunscriptSettings(
     sif_variable="SIFX",
     site=Site(
         "x",
-        caches=Caches("/tmp/a b'\"$(id)\n`id`", "/scratch/'$(touch pwned)'"),
+        module=ModuleRules(caches=Caches("/tmp/a b'\"$(id)\n`id`", "/scratch/'$(touch pwned)'")),
         network=Network(host_suffix="'$(touch pwned)'\n"),
         nodes=Nodes((NodeType("'\n$(id)", gpus=1, partitions=("'$(touch${IFS}pwned)*",)),)),
         launcher=Launcher(refused=(("'; touch pwned", "`touch pwned`\n'"),)),
@@ -180,7 +181,7 @@ def test_plans_and_scripts_do_not_depend_on_the_order_of_sets_or_on_the_director
         pytest.param({"tunables": ChosenTunables((("", "x"),))}, id="empty tunable"),
         pytest.param({"sif_variable": "SIF-X"}, id="variable of the image"),
         pytest.param({"site": Site("x", gpu=Gpus(visibility=("X\n",)))}, id="visibility"),
-        pytest.param({"site": Site("x", caches=Caches("/tmp\0"))}, id="NUL"),
+        pytest.param({"site": Site("x", module=ModuleRules(caches=Caches("/tmp\0")))}, id="NUL"),
         pytest.param({"site": Site("x", nodes=Nodes((NodeType("x", partitions=("a b",)),)))}, id="partition: blank"),
         pytest.param(
             {"site": Site("x", nodes=Nodes((NodeType("x", partitions=("a|b",)),)))}, id="separator in a partition"

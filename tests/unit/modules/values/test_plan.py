@@ -9,7 +9,7 @@ from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.condition import Condition
 from hpcmod.machine.values.site import Site, Tunable
-from hpcmod.machine.values.tables import Caches, Gpus, Images, SiteBinds
+from hpcmod.machine.values.tables import Caches, Gpus, Images, ModuleRules, SiteBinds
 from hpcmod.modules.values.plan import MOST_LISTED, WELL_KNOWN_COMMANDS, WELL_KNOWN_PACKAGES, make_plan
 from hpcmod.modules.values.spec import InstallSpec
 
@@ -29,7 +29,7 @@ SITE = Site(
     binds=SiteBinds(((Bind("/opt/cray", required=True),),), ((Bind("/scratch"),),)),
     tunables=(Tunable("NCCL_SOCKET_IFNAME", "hsn"),),
     gpu=Gpus(visibility=("ROCR_VISIBLE_DEVICES",)),
-    caches=Caches(node_local="/local"),
+    module=ModuleRules(caches=Caches(node_local="/local")),
 )
 SPEC = InstallSpec(
     name="PyTorch",

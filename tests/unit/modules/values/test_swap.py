@@ -7,7 +7,7 @@ import pytest
 from hpcmod.core.errors import BadInputError
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import NETSTACK_MODES, Site
-from hpcmod.machine.values.tables import Netstack, SiteBinds
+from hpcmod.machine.values.tables import Netstack, Network, SiteBinds
 from hpcmod.modules.values.plan import make_plan
 from hpcmod.modules.values.swap import OFI_LABEL, swaps_libraries, with_mode
 from tests.plans import FACTS, SPEC
@@ -17,9 +17,8 @@ NAMES = ("SINGULARITYENV_LD_LIBRARY_PATH", "APPTAINERENV_LD_LIBRARY_PATH")
 
 
 def site_with(**values: object) -> Site:
-    return Site(
-        "x", binds=SiteBinds(optional=((Bind("/opt/fabric/lib", "/host/lib"),),)), netstack=Netstack((HOST,), **values)
-    )  # type: ignore[arg-type]
+    binds = SiteBinds(optional=((Bind("/opt/fabric/lib", "/host/lib"),),))
+    return Site("x", binds=binds, network=Network(netstack=Netstack((HOST,), **values)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -39,14 +38,14 @@ def test_the_profile_and_the_images_label_decide(mode: str, label: str, expected
 
 
 def test_without_a_directory_or_without_an_image_that_could_be_read() -> None:
-    assert not swaps_libraries(FACTS, Site("x", netstack=Netstack(mode="swap")))
+    assert not swaps_libraries(FACTS, Site("x", network=Network(netstack=Netstack(mode="swap"))))
     assert swaps_libraries(None, site_with())
 
 
 @pytest.mark.parametrize("word", NETSTACK_MODES)
 def test_an_easyconfig_may_have_another_mode_than_the_site(word: str) -> None:
     expected = "off" if word == "auto" else word
-    assert with_mode(site_with(mode="off"), word).netstack == Netstack((HOST,), mode=expected)
+    assert with_mode(site_with(mode="off"), word).network.netstack == Netstack((HOST,), mode=expected)
 
 
 def test_an_unknown_mode_is_refused() -> None:

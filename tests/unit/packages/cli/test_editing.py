@@ -26,7 +26,7 @@ class Container:
         self.argv: list[str] = []
         self.environ: dict[str, str] = {}
 
-    def __call__(self, argv: Sequence[str], *, env: Mapping[str, str], tied: bool, to_stderr: bool) -> int:
+    def __call__(self, argv: Sequence[str], *, env: Mapping[str, str], stdout: int | None, tied: bool) -> int:
         self.argv, self.environ = list(argv), {name: env[name] for name in NAMES}
         files = Path(env["SINGULARITY_BINDPATH"].partition(":")[0])
         if self.installs:
@@ -34,7 +34,7 @@ class Container:
             info.mkdir(parents=True)
             (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {self.installs}\nVersion: 1.0\n")
             (info / "REQUESTED").touch()
-        if to_stderr:
+        if stdout is not None:
             print("of the command", file=sys.stderr)
         return self.status
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import NotFoundError
-from hpcmod.jobs.values.facts import JobFacts
+from hpcmod.jobs.values.facts import JobFacts, JobFiles
 from hpcmod.runs.running import logs
 from hpcmod.runs.running.logs import find_logs, read_given
 
 
 def job(directory: Path, output: str = "", error: str = "") -> JobFacts:
-    told = ("7", "train", "FAILED", "", 1, 0, "nid001", 1, 2, "", "", output, error, str(directory))
-    return JobFacts(*told, running=False, waiting=False)
+    told = ("7", "train", "FAILED", "", 1, 0, "nid001", 1, 2, "", "")
+    return JobFacts(*told, JobFiles(output, error, str(directory)), running=False, waiting=False)
 
 
 def test_files_and_directories_are_read(tmp_path: Path) -> None:

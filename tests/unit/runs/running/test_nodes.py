@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.jobs.values.facts import JobFacts
+from hpcmod.jobs.values.facts import JobFacts, JobFiles
 from hpcmod.runs.running.nodes import ask_ranks, rank_program
 from hpcmod.runs.values.endings.stacks import parse_answers
 from tests.programs import make_program
@@ -21,7 +21,7 @@ from tests.stack import CHECKOUT
 ANSWER = json.dumps({"host": "nid001", "ranks": [{"rank": "0", "pid": 7, "state": "S", "cpu": 0.0}], "profiler": ""})
 
 JOB = JobFacts(
-    *("4711", "", "RUNNING", "", 0, 0, "nid[001-002]", 2, 2, "", "", "", "", ""), running=True, waiting=False
+    *("4711", "", "RUNNING", "", 0, 0, "nid[001-002]", 2, 2, "", ""), JobFiles(), running=True, waiting=False
 )
 
 

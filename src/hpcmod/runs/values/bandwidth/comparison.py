@@ -52,7 +52,7 @@ def profile_references(site: Site) -> tuple[BandwidthReference, ...]:
     """Return the references of a site profile: its `[bandwidth]`."""
     return tuple(
         BandwidthReference(known.collective, known.nodes, known.size, known.busbw, f"profile of {site.name}")
-        for known in site.bandwidths
+        for known in site.network.bandwidths
     )
 
 

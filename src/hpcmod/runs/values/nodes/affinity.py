@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcmod.core.values.finding import FAIL, WARN, Finding
-from hpcmod.machine.values.facts import KnownGpu, format_cpus, parse_cpus, parse_interfaces, parse_known_gpus
+from hpcmod.machine.values.facts import KnownGpu, format_cpus, parse_interfaces, parse_known_gpus, parse_threads
 from hpcmod.machine.values.site import NodeType
 
 
@@ -46,7 +46,7 @@ def parse_rank(values: Mapping[str, Any], *, node: NodeType, ranks: int, interfa
     `ranks`: Ranks on each node.
     `interfaces`: Network interfaces of the profile, in the order of the GPUs.
     """
-    cpus, online, numa = parse_cpus(values)
+    threads = parse_threads(values)
     local = int(values.get("local") or 0)
     gpus = parse_known_gpus(values)
     count = node.gpus or len(gpus)
@@ -56,9 +56,9 @@ def parse_rank(values: Mapping[str, Any], *, node: NodeType, ranks: int, interfa
         rank=int(values.get("rank") or 0),
         local=local,
         host=str(values.get("host") or "?"),
-        cpus=cpus,
-        online=online,
-        numa=tuple(number for number, listed in numa if set(listed) & set(cpus)),
+        cpus=threads.allowed,
+        online=threads.cpus,
+        numa=tuple(number for number, listed in threads.numa if set(listed) & set(threads.allowed)),
         gpu=gpu,
         near=() if gpu is None else _find_near(gpu, node, gpus),
         interface=there[gpu * len(there) // count] if there and gpu is not None and gpu < count else "",

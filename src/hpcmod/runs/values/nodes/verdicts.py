@@ -99,14 +99,14 @@ def _judge_gpus(node: NodeFacts) -> Iterator[Finding]:
 
 
 _ALIKE: tuple[tuple[str, str, Callable[[NodeFacts], Any], str], ...] = (
-    ("cores", WARN, lambda node: node.cpus, "{} CPUs, others have {}"),
+    ("cores", WARN, lambda node: node.threads.cpus, "{} CPUs, others have {}"),
     ("gpus", WARN, lambda node: len(node.gpus), "{} GPUs, others have {}"),
 )
 """What equal nodes have in common: rule, level, value, and what to say of a node's own and of the usual one."""
 
 _ENOUGH: tuple[tuple[str, Callable[[NodeFacts], float], float, str], ...] = (
     ("memory", lambda node: node.memory / (1 << 30), ALIKE, "{} GiB of memory, the others have {} GiB"),
-    ("speed", lambda node: node.speed, SLOW, "computes at {} MB/s, the others at {}"),
+    ("speed", lambda node: node.times.speed, SLOW, "computes at {} MB/s, the others at {}"),
     ("memory", lambda node: node.available / (1 << 30), SLOW, "{} GiB of memory available, the others have {} GiB"),
 )
 """What a node should have at least: rule, value, share of the median of the others, and what to say."""
@@ -182,12 +182,12 @@ def _compare_interfaces(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
 
 
 def _compare_clocks(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
-    known = [node for node in nodes if node.skew]
+    known = [node for node in nodes if node.times.skew]
     if not known:
         return
-    middle = statistics.median(node.skew for node in known)
+    middle = statistics.median(node.times.skew for node in known)
     for node in known:
-        ahead = node.skew - middle
+        ahead = node.times.skew - middle
         if abs(ahead) >= SKEW_WARN:
             level = FAIL if abs(ahead) >= SKEW_FAIL else WARN
             yield _make(node.name, level, "clock", f"its clock is {ahead:+.0f} s off that of the other nodes")
@@ -204,9 +204,9 @@ def _compare_low(amounts: Mapping[str, float], rule: str, text: str, share: floa
 def _compare_shares(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
     """Yield nodes on which a process gets far less of a core than on every other one."""
     for node in nodes:
-        least = min((other.share for other in nodes if other is not node and other.share), default=0.0)
-        if 0 < node.share < SLOW * least:
-            found = f"a process gets {node.share:.0%} of a core, on every other node at least {least:.0%}"
+        least = min((other.times.share for other in nodes if other is not node and other.times.share), default=0.0)
+        if 0 < node.times.share < SLOW * least:
+            found = f"a process gets {node.times.share:.0%} of a core, on every other node at least {least:.0%}"
             yield _make(node.name, WARN, "speed", found)
 
 

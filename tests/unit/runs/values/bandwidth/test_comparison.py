@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from hpcmod.machine.values.site import Bandwidth, Site
+from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.tables import Bandwidth, Network
 from hpcmod.runs.values.bandwidth.comparison import (
     BandwidthReference,
     compare_bandwidths,
@@ -54,7 +55,7 @@ def test_references_for_something_else_do_not_count(other: dict[str, object]) ->
 def test_the_profile_comes_before_earlier_runs() -> None:
     earlier = tuple(history_references([replace(POINT, busbw=rate) for rate in (10.0, 12.0, 11.0)]))
     assert [(one.busbw, one.source) for one in earlier] == [(10.0, "slowest of 3 earlier runs")]
-    site = Site("x", bandwidths=(Bandwidth("all_reduce", 2, 95.0),))
+    site = Site("x", network=Network(bandwidths=(Bandwidth("all_reduce", 2, 95.0),)))
     (verdict,) = compare_bandwidths([POINT], [*profile_references(site), *earlier], tolerance=0.2)
     assert verdict.reference is not None and verdict.reference.source == "profile of x"
 

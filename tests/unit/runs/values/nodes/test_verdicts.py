@@ -5,14 +5,13 @@ from dataclasses import replace
 import pytest
 
 from hpcmod.core.values.finding import FAIL, OK, WARN
-from hpcmod.machine.values.facts import KnownGpu, NodeFacts, NodeProblem
+from hpcmod.machine.values.facts import HardwareThreads, KnownGpu, NodeFacts, NodeProblem, NodeTimes
 from hpcmod.machine.values.node_gpus import GpuState
 from hpcmod.runs.values.nodes.verdicts import CURES, judge_nodes, levels_of
 
 HEALTHY = NodeFacts(
     name="",
-    cpus=64,
-    allowed=tuple(range(64)),
+    threads=HardwareThreads(64, tuple(range(64))),
     memory=512 << 30,
     available=500 << 30,
     interfaces=(("hsn0", "up"), ("hsn1", "up")),
@@ -21,17 +20,27 @@ HEALTHY = NodeFacts(
     drivers=(("amdgpu", "6.3.6"), ("kernel", "5.14")),
     binds=("/opt/cray", "/scratch"),
     image="ab" * 32,
-    speed=1000.0,
-    share=0.9,
-    skew=0.1,
+    times=NodeTimes(speed=1000.0, share=0.9, skew=0.1),
 )
 
 
 def nodes(*changed: dict[str, object], of: int = 4) -> list[NodeFacts]:
     """Return healthy nodes nid001, nid002, ...; the last ones are modified."""
     made = [replace(HEALTHY, name=f"nid{number:03}") for number in range(1, of + 1)]
-    changed_nodes = [replace(node, **values) for node, values in zip(reversed(made), changed)]  # type: ignore[arg-type]
+    changed_nodes = [changed_node(node, values) for node, values in zip(reversed(made), changed)]
     return [*made[: of - len(changed)], *reversed(changed_nodes)]
+
+
+def changed_node(node: NodeFacts, values: dict[str, object]) -> NodeFacts:
+    """Return a node with other values of its fields, or of the fields of its threads and times."""
+    for name, value in values.items():
+        if hasattr(node, name):
+            node = replace(node, **{name: value})  # type: ignore[arg-type]
+        elif hasattr(node.threads, name):
+            node = replace(node, threads=replace(node.threads, **{name: value}))  # type: ignore[arg-type]
+        else:
+            node = replace(node, times=replace(node.times, **{name: value}))  # type: ignore[arg-type]
+    return node
 
 
 def found(listed: list[NodeFacts], missing: tuple[str, ...] = ()) -> list[tuple[str, str, str]]:
