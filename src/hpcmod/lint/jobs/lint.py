@@ -42,7 +42,7 @@ def lint_job(text: str, site: Site) -> tuple[Finding, ...]:
     job = ScriptContext.at(text, site)
     findings: list[Finding] = []
     for name, rule in RULES.items():
-        faults = sorted(set(rule(job)))
+        faults = sorted({(at, " ".join(problem.split()), " ".join(cure.split())) for at, problem, cure in rule(job)})
         level = WARN if name in WASTEFUL else FAIL
         shown = faults[:1] if level == WARN else faults
         findings += [Finding(level, name, problem, cure, line=line) for line, problem, cure in shown]

@@ -16,7 +16,7 @@ _COMMON = {
     "usage", "use-min-nodes", "verbose", "version", "wait", "wckey",
     # newer than 22.05
     "container-id", "oom-kill-step", "segment", "stepmgr", "tres-bind", "tres-per-task", "tres-per-job",
-    "extra", "exclusive-topo", "resv", "consolidate-segments", "spread-segments",
+    "extra", "exclusive-topo", "consolidate-segments", "spread-segments",
     # plugins of NVIDIA (Pyxis) and CSCS (Container Engine, uenv)
     "container-image", "container-mounts", "container-workdir", "container-name", "container-save", "container-env",
     "container-entrypoint", "container-mount-home", "container-writable", "container-remap-root", "environment", "uenv",

@@ -16,7 +16,7 @@ _FORMER = {
 }  # fmt: skip
 _LAST_COUNTS = {
     "nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "time", "partition", "account", "mem", "gres", "qos",
-    "gpus-per-node", "gpus", "output", "error", "constraint", "array",
+    "gpus-per-node", "gpus", "output", "error", "constraint", "array", "export",
 }  # fmt: skip
 """Options of which sbatch keeps the last; others, such as --mail-type, add up."""
 _EVENT = "(?:NONE|BEGIN|END|FAIL|REQUEUE|ALL|INVALID_DEPEND|STAGE_OUT|TIME_LIMIT(?:_[589]0)?|ARRAY_TASKS)"
@@ -26,11 +26,11 @@ _FORMS = (
     ("nodes", r"\d+[km]?(?:-\d+[km]?)?(?:,\d+.*)?", "a number of nodes", "NUMBER"),
     ("time", r"(\d+-)?\d+(:\d+){0,2}|\d+-|INFINITE|UNLIMITED", "a time in Slurm's format, which has no units", ""),
     ("mem(?:-per-.pu)?", r"\d+[KMGT]?B?", "an amount of memory", "NUMBERG"),
+    ("partition", r"[^][<>]*", "a name", "NAME"),
     ("array", rf"{_TASKS}(?:,{_TASKS})*(?:%\d+\]?)?", "a list of task numbers", "1-10"),
     ("mail-type", rf"(?:{_EVENT},)*{_EVENT},?", "a list of Slurm's events: sbatch drops the others", "END,FAIL"),
 )
 """Options: names, how sbatch reads a value, in words, and an example. Tried with sbatch 22.05."""
-_WITH_VALUE = set(SLURM_SHORT.values()) - {"wait"}
 _FILLED_IN = re.compile(r"[$!@{]|__|%\(|%\w+%|([A-Za-z])\1\1|[= ]_\w+_|=#|\s=|=\s+\S|\s\(\d+\)!?$")
 """A directive that a program completes, that another rule reports, or that a page explains by a number."""
 _MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
@@ -61,7 +61,7 @@ def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
     for option in job.script.options:
         line = lines[option.line - 1]
         problem, right = _refused_value(option.name, option.value)
-        if not option.value and option.name in _WITH_VALUE and f"{option.name}=" not in line:
+        if not option.value and option.name in {*SLURM_SHORT.values()} - {"wait"} and f"{option.name}=" not in line:
             problem = f"--{option.name} has no value: sbatch takes the next option for it"
             yield option.line, problem, "Add the value, or remove the line."
         elif problem and not _FILLED_IN.search(line) and "=" not in option.value.removeprefix("gpu="):

@@ -23,7 +23,7 @@ def rule_no_srun(job: ScriptContext) -> Iterator[Fault]:
         tasks = max((job.ranks() or 1) if ours else 1, job.number("nodes") or 1)  # others may use the CPUs of all tasks
         meant = is_distributed(call) or (call.container and call.name.startswith("python") and not has_step)
         told = call.name in ("srun", "ssh", "pdsh", "clush", "parallel") or "--hostfile" in call.arguments()
-        if tasks > 1 and call.srun is None and meant and not told:
+        if tasks > 1 and call.srun is None and meant and not told and "function" not in call.places:
             problem = f"runs once, in the batch script, although the job has {tasks} {'tasks' if ours else 'nodes'}"
             yield call.line, problem, "Put srun before it."
 
