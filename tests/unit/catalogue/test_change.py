@@ -20,6 +20,7 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.values import lifecycle as rules
 from hpcmod.catalogue.values.journal import Records
 from hpcmod.catalogue.values.record import parse_record
+from hpcmod.catalogue.visible.modulefiles import update_visible
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.fs.replacing import replacing_directory
 from hpcmod.core.fs.temporary import temporary_name
@@ -202,6 +203,16 @@ def assert_nothing_is_broken(catalogue: Catalogue) -> None:
     assert {entry.version for entry in read_index(catalogue).entries} >= {"1.0"}
     for line in (catalogue.directory / "journal.jsonl").read_bytes().split(b"\n")[:-1]:
         json.loads(line)
+
+
+def test_a_module_that_was_published_in_the_other_syntax_before_has_one_modulefile(shop: Catalogue) -> None:
+    (lua,) = (shop.kept / "Toy/1.0").glob("module.lua")
+    (lua.parent / "module.tcl").write_text(f"#%Module\n{lua.read_text()}")
+    for kept in (lua, lua.with_name("module.tcl")):
+        kept.unlink()
+        with changing(shop, ADA):
+            update_visible(shop, {"Toy"})
+        assert [path.name for path in (shop.modules / "Toy").glob("1.0*")] == ["1.0"], "stays where nothing is kept"
 
 
 def test_two_admins_at_once_lose_no_change(shop: Catalogue) -> None:

@@ -116,3 +116,9 @@ def test_update_as_json_has_the_status_of_each(top: Path, monkeypatch: pytest.Mo
     assert (done.exit_code, found["status"]) == (3, 3)
     assert {one["module"]: one["status"] for one in found["containers"]} == {"PyTorch/2.6": 1, "PyTorch/2.7": 3}
     assert "no easyconfig" in found["containers"][1]["error"]
+
+
+def test_verify_checks_an_installation_that_is_not_published(top: Path) -> None:
+    done = hpcmod("verify", "PyTorch/2.6")
+    assert (done.exit_code, "fail    image: the image has 4 bytes, expected 3" in done.stdout) == (4, True), done.output
+    assert "hpcmod repair PyTorch/2.6" in done.stdout

@@ -122,3 +122,11 @@ def test_keeps_bytes_received_before_a_refusal_for_the_next_run(cache: Cache) ->
     left = cache.size_of_partial(BLOB.digest)
     assert 0 < left <= len(CONTENT) // 2
     assert cache.partial(BLOB.digest).read_bytes() == CONTENT[:left]
+
+
+@pytest.mark.slow
+def test_a_reader_that_stops_ends_the_fetch(cache: Cache) -> None:
+    with serving(CONTENT * 40) as (_, ask):
+        with downloads(cache, ask, blob_of(CONTENT * 40)) as made, made.open(blob_of(CONTENT * 40)) as stream:
+            assert stream.read(10) == CONTENT[:10]
+        assert not [thread for thread in threading.enumerate() if "_work" in thread.name]

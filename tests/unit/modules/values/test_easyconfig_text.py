@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.core.errors import BadInputError
-from hpcmod.modules.values.easyconfig_text import NamedImage, read_named_image
+from hpcmod.modules.values.easyconfig_text import NamedImage, fill_values, read_named_image
 
 HEAD = "name = 'PyTorch'\nversion = '2.7.1'\nversionsuffix = '-rocm'\n"
 
@@ -34,3 +34,8 @@ def test_the_image_is_read_from_the_text(
 def test_reports_values_that_need_easybuild(text: str) -> None:
     with pytest.raises(BadInputError):
         read_named_image(HEAD + text, "x.eb")
+
+
+def test_known_templates_are_filled_in_wherever_a_text_is() -> None:
+    value = {"a": ["%(name)s-%(other)s", ("%(name)s", 1)], "b": None}
+    assert fill_values(value, {"name": "x"}) == {"a": ["x-%(other)s", ("x", 1)], "b": None}
