@@ -30,8 +30,6 @@ LUMI_EASYCONFIG = CHECKOUT / "easyconfigs/p/PyTorch/PyTorch-2.7.1-rocm-6.2.4-sin
 LUMI_IMAGE = "lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif"
 TOY_IMAGE = "toy.sif"
 
-"""Whether to run the long form of the tests, for example with more kill points or larger files."""
-
 
 def write_easyconfig(directory: Path, *, name: str = "Toy", version: str = "1.0", **parameters: object) -> Path:
     """Write an easyconfig; extra keyword arguments become parameters, written with `repr`."""

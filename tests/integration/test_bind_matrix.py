@@ -6,7 +6,6 @@ Unloading restores the environment. Any two settings meet, including the module 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 
 import pytest
@@ -146,23 +145,6 @@ def test_the_container_starts_and_sees_all_binds_with_any_settings_and_missing_p
     assert done.stdout == f"{len(found)} cases\n"
 
 
-def test_each_setting_of_a_variable_meets_each_state_and_each_setting_of_another() -> None:
-    found = pairs_of_cases()
-    assert {(state, i, digits[i]) for _, state, digits in found for i in range(4)} == {
-        (state, i, digit) for state in STATES for i in range(4) for digit in "012"
-    }
-    for i, j in itertools.combinations(range(4), 2):
-        assert len({digits[i] + digits[j] for _, _, digits in found}) == 9
-
-
-def test_each_module_tool_meets_each_state_and_each_setting_of_a_variable() -> None:
-    found = pairs_of_cases()
-    assert {(tool, state) for tool, state, _ in found} == set(itertools.product(LOADERS, STATES))
-    assert {(tool, i, digits[i]) for tool, _, digits in found for i in range(4)} == set(
-        itertools.product(LOADERS, range(4), "012")
-    )
-
-
 @pytest.mark.usefixtures("binds_module")
 def test_a_wrapper_starts_on_a_node_that_lacks_what_was_there_when_the_module_was_loaded(loader: Loader) -> None:
     done = run_matrix(
@@ -173,13 +155,6 @@ def test_a_wrapper_starts_on_a_node_that_lacks_what_was_there_when_the_module_wa
     first, *rest = done.stdout.splitlines()
     assert first.split() == ["there", "fabric", "s_bind", "s_bindpath", "a_bind", "a_bindpath"]
     assert rest == ["unchanged", "cases"]
-
-
-@pytest.mark.usefixtures("binds_module")
-def test_a_wrapper_reports_required_paths_missing_on_its_node(loader: Loader) -> None:
-    done = run_matrix(loader, 'state all; module load $MODULE; rm -r "$TOP/m/there"; start-shell -c "true"; echo $?')
-    assert f"start-shell: not bound, missing on this node: {loader.eb.top}/m/there\n" in done.stderr
-    assert done.stdout.splitlines()[0] == "0"
 
 
 @pytest.mark.usefixtures("binds_module")

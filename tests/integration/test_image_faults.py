@@ -1,43 +1,26 @@
-"""A broken image is refused with a specific message and exit code, and the previous installation keeps working."""
+"""A broken or unfit image is refused with a specific message and exit code, and the previous installation stays."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests import corpus
-from tests.integration.conftest import (
-    GUARD,
-    TOY_IMAGE,
-    files_below,
-    installed,
-    leftovers,
-    modulefiles,
-    sha256_of,
-    write_easyconfig,
-)
+from tests.integration.conftest import TOY_IMAGE, installed, leftovers, modulefiles, sha256_of, write_easyconfig
 from tests.stack import EasyBuild, ModuleTool, Stack
+from tests.stacks import fabric, glibc, make_stack, mpich
 
 pytestmark = pytest.mark.stack
 
 
-def make_flipped(path: Path) -> Path:
-    """Write an image with one corrupted byte, and next to it the checksum of the intact image."""
-    corpus.make_image(path)
-    path.with_suffix(".sha256").write_text(sha256_of(path))
-    return corpus.flip_byte(path)
-
-
-def make_foreign(path: Path) -> Path:
-    """Write a valid image for another architecture."""
-    return corpus.make_image(path, architecture="arm64")
-
-
-def make_hollow(path: Path) -> Path:
-    """Write an image whose root file system consists of only its first four bytes."""
-    return corpus.make_sif(path)
+def make_flipped(path: Path) -> str:
+    """Write an image with one corrupted byte; return the checksum of the intact image."""
+    intact = sha256_of(corpus.make_image(path))
+    corpus.flip_byte(path)
+    return intact
 
 
 FAULTS = [
@@ -45,46 +28,15 @@ FAULTS = [
     pytest.param(
         corpus.make_text, 2, "a text file that begins with 'This is the README of an image.'", id="a text file"
     ),
-    pytest.param(make_foreign, 7, "the image is for arm64, this machine is amd64", id="another architecture"),
-    pytest.param(make_hollow, 2, "no squashfs 4.0 at byte 36864", id="no file system in the partition"),
+    pytest.param(
+        partial(corpus.make_image, architecture="arm64"),
+        7,
+        "the image is for arm64, this machine is amd64",
+        id="another architecture",
+    ),
+    pytest.param(corpus.make_sif, 2, "no squashfs 4.0 at byte 36864", id="no file system in the partition"),
 ]
 """One fault per exit code, which shows where it is detected, and one in the image; tests/corpus.py has others."""
-
-
-@dataclass(frozen=True)
-class Broken:
-    """A broken image in a place where a valid one is expected."""
-
-    image: Path
-
-    def message(self, text: str) -> str:
-        """Insert the checksums into a message."""
-        expected = self.checksum[0] or ""
-        return text.format(found=sha256_of(self.image) if expected else "", expected=expected)
-
-    @property
-    def checksum(self) -> list[str | None]:
-        """The value of `checksums` for the easyconfig."""
-        file = self.image.with_suffix(".sha256")
-        return [file.read_text()] if file.exists() else [None]
-
-
-@pytest.fixture
-def broken(request: pytest.FixtureRequest, tmp_path: Path) -> Broken:
-    directory = tmp_path / "broken"
-    directory.mkdir()
-    return Broken(request.param(directory / TOY_IMAGE))
-
-
-@pytest.mark.parametrize(("broken", "exit_code", "message"), FAULTS, indirect=["broken"])
-def test_a_broken_image_is_not_installed(
-    eb: EasyBuild, tmp_path: Path, broken: Broken, exit_code: int, message: str
-) -> None:
-    done = eb(write_easyconfig(tmp_path, checksums=broken.checksum), EASYBUILD_SOURCEPATH=str(broken.image.parent))
-    assert broken.message(message) in done.stdout
-    assert done.returncode == exit_code
-    assert modulefiles(eb) == set()
-    assert {name for name in files_below(eb.prefix) if not name.endswith(GUARD)} == set()
 
 
 @pytest.fixture(scope="module")
@@ -98,17 +50,44 @@ def good(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory)
     return eb
 
 
-@pytest.mark.parametrize(("broken", "exit_code", "message"), FAULTS[:3], indirect=["broken"])
-def test_a_broken_image_leaves_the_installed_one_as_it_was(
-    good: EasyBuild, stack: Stack, tmp_path: Path, broken: Broken, exit_code: int, message: str
+@pytest.mark.parametrize(("make", "exit_code", "message"), FAULTS)
+def test_a_broken_image_is_not_installed_and_leaves_the_installed_one_as_it_was(
+    good: EasyBuild, stack: Stack, tmp_path: Path, make: Callable[[Path], object], exit_code: int, message: str
 ) -> None:
     image = good.prefix / "software/Toy/1.0" / TOY_IMAGE
-    before = image.stat()
-    easyconfig = write_easyconfig(tmp_path, checksums=broken.checksum)
-    done = good(easyconfig, "--rebuild", EASYBUILD_SOURCEPATH=str(broken.image.parent))
-    assert broken.message(message) in done.stdout
-    assert done.returncode == exit_code
+    before, modules = image.stat(), modulefiles(good)
+    (tmp_path / "broken").mkdir()
+    broken = tmp_path / "broken" / TOY_IMAGE
+    made = make(broken)
+    expected = made if isinstance(made, str) else None
+    for version, *options in (("2.0",), ("1.0", "--rebuild")):
+        easyconfig = write_easyconfig(tmp_path, version=version, checksums=[expected])
+        done = good(easyconfig, *options, EASYBUILD_SOURCEPATH=str(broken.parent))
+        assert message.format(found=sha256_of(broken), expected=expected) in done.stdout
+        assert done.returncode == exit_code
     assert (image.stat().st_ino, image.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    assert leftovers(good) == set()
+    assert (modulefiles(good), leftovers(good)) == (modules, set())
     runs = ModuleTool(stack, tmp_path, "lmod")("module load Toy && start-shell -c 'echo $PWD'", good.modules)
     assert runs.stdout == f"{tmp_path}\n"
+
+
+UNFIT = {**glibc(), **fabric("20.0"), **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"))}
+
+
+def test_an_image_that_does_not_fit_fails_its_sanity_check_with_a_cure(eb: EasyBuild) -> None:
+    image = make_stack(eb.central / TOY_IMAGE, UNFIT)
+    easyconfig = write_easyconfig(eb.top)
+    done = eb(easyconfig)
+    assert done.returncode == 1, done.stdout
+    said = " ".join(done.stdout.split())
+    for part in (
+        "does not fit this machine",
+        "/usr/lib64/libfabric.so.1 does not define FABRIC_1.8, which /usr/lib64/libmpi.so.12 needs",
+        *("rebuild it", "hpcmod compat"),
+    ):
+        assert part in said
+    assert (modulefiles(eb), leftovers(eb)) == (set(), set())
+    assert image.is_file()
+    forced = eb(easyconfig, "--skip-sanity-check", "--rebuild")
+    assert forced.returncode == 0, forced.stdout
+    assert "Toy/1.0.lua" in modulefiles(eb)

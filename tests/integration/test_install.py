@@ -229,15 +229,13 @@ def test_a_missing_image_is_one_error_with_all_places_and_a_fix(eb: EasyBuild, t
     assert modulefiles(eb) == set()
 
 
-def test_an_image_is_found_where_easybuild_looks_for_sources(eb: EasyBuild, tiny_sif: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["central/Toy", ""])
+def test_an_image_is_found_where_easybuild_looks_for_sources(
+    eb: EasyBuild, tiny_sif: Path, tmp_path: Path, place: str
+) -> None:
     """The message about a missing image names all places."""
-    (eb.central / "Toy").mkdir(parents=True, exist_ok=True)
-    (eb.central / "Toy" / TOY_IMAGE).symlink_to(tiny_sif)
-    installed(eb, write_easyconfig(tmp_path), "--fetch")
-
-
-def test_an_image_next_to_the_easyconfig_is_found(eb: EasyBuild, tiny_sif: Path, tmp_path: Path) -> None:
-    (tmp_path / TOY_IMAGE).symlink_to(tiny_sif)
+    (tmp_path / place).mkdir(exist_ok=True)
+    (tmp_path / place / TOY_IMAGE).symlink_to(tiny_sif)
     installed(eb, write_easyconfig(tmp_path), "--fetch")
 
 
@@ -261,44 +259,43 @@ def from_server(server: Server, tmp_path: Path, **parameters: object) -> Path:
     return write_easyconfig(tmp_path, source_urls=[server.url.rpartition("/")[0]], **parameters)
 
 
-def test_an_image_is_downloaded_verified_and_installed(
+def test_an_image_is_downloaded_resumed_verified_and_installed(
     eb: EasyBuild, server: Server, tiny_sif: Path, tmp_path: Path, lmod: ModuleTool
 ) -> None:
+    server.answers = [Answer(cut_at=10_000_000), Answer(cut_at=5_000_000)]
     installed(eb, from_server(server, tmp_path, checksums=[sha256_of(tiny_sif)]), "--enforce-checksums")
-    assert (eb.prefix / f"sources/t/Toy/{TOY_IMAGE}").stat().st_size == tiny_sif.stat().st_size
+    assert sha256_of(eb.prefix / f"sources/t/Toy/{TOY_IMAGE}") == sha256_of(tiny_sif)
     assert lmod("module load Toy && start-shell -c 'echo 1'", eb.modules).stdout == "1\n"
     assert leftovers(eb) == set()
-    assert len(server.asked) == 1
-
-
-def test_an_interrupted_download_is_resumed(eb: EasyBuild, server: Server, tiny_sif: Path, tmp_path: Path) -> None:
-    server.answers = [Answer(cut_at=10_000_000), Answer(cut_at=5_000_000)]
-    installed(eb, from_server(server, tmp_path, checksums=[sha256_of(tiny_sif)]), "--fetch")
-    assert sha256_of(eb.prefix / f"sources/t/Toy/{TOY_IMAGE}") == sha256_of(tiny_sif)
     resumed_at = [int(asked[len("bytes=") : -1]) for asked in server.ranges[1:]]
     assert [place // 1_000_000 for place in resumed_at] == [9, 14]
 
 
-def test_a_download_of_something_else_is_refused_and_not_kept(eb: EasyBuild, server: Server, tmp_path: Path) -> None:
-    done = eb(from_server(server, tmp_path, checksums=["0" * 64]))
-    assert f"expected {'0' * 64}" in done.stdout
-    assert done.returncode == 4
+@pytest.mark.parametrize(
+    ("changes", "checksum", "status", "said"),
+    [
+        pytest.param({}, "0" * 64, 4, f"expected {'0' * 64}", id="something else"),
+        pytest.param({"path": "/elsewhere"}, None, 3, f"/images/{TOY_IMAGE}", id="not there"),
+        pytest.param({"answers": [Answer(403)] * 9}, None, 8, "403", id="refused"),
+    ],
+)
+def test_an_image_that_cannot_be_downloaded_is_not_kept_and_no_module_is_made(
+    *,
+    eb: EasyBuild,
+    server: Server,
+    tmp_path: Path,
+    changes: dict[str, object],
+    checksum: str | None,
+    status: int,
+    said: str,
+) -> None:
+    easyconfig = from_server(server, tmp_path, checksums=[checksum])
+    for name, value in changes.items():
+        setattr(server, name, value)
+    done = eb(easyconfig)
+    assert (done.returncode, said in done.stdout) == (status, True), done.stdout
     assert not (eb.prefix / f"sources/t/Toy/{TOY_IMAGE}").exists()
     assert modulefiles(eb) == set()
-
-
-def test_an_image_that_the_server_does_not_have_is_not_found(eb: EasyBuild, server: Server, tmp_path: Path) -> None:
-    server.path = "/elsewhere"
-    done = eb(write_easyconfig(tmp_path, source_urls=[f"http://127.0.0.1:{server.port}/images"]))
-    assert f"http://127.0.0.1:{server.port}/images/{TOY_IMAGE}" in done.stdout
-    assert done.returncode == 3
-
-
-def test_a_server_that_refuses_is_a_remote_failure(eb: EasyBuild, server: Server, tmp_path: Path) -> None:
-    server.answers = [Answer(403)] * 9
-    done = eb(from_server(server, tmp_path))
-    assert "403" in done.stdout
-    assert done.returncode == 8
 
 
 @pytest.fixture
@@ -328,20 +325,16 @@ def sif_of(lmod: ModuleTool, eb: EasyBuild) -> Path:
     return Path(done.stdout.strip())
 
 
-def test_a_central_image_is_copied(eb: EasyBuild, site_image: Path, tmp_path: Path, lmod: ModuleTool) -> None:
-    record = install_from_site(eb, tmp_path, site_mode="central", mode="copy")
+@pytest.mark.parametrize(("site_mode", "mode", "linked"), [("central", "copy", False), ("copy", "link", True)])
+def test_a_central_image_is_copied_or_linked(
+    *, eb: EasyBuild, site_image: Path, tmp_path: Path, lmod: ModuleTool, site_mode: str, mode: str, linked: bool
+) -> None:
+    record = install_from_site(eb, tmp_path, site_mode=site_mode, mode=mode)
     own = sif_of(lmod, eb)
     assert own.parent == eb.prefix / "software/Toy/1.0"
-    assert own.stat().st_ino != site_image.stat().st_ino
+    assert (own.stat().st_ino == site_image.stat().st_ino) == linked
     assert record["sha256"] == sha256_of(site_image) == sha256_of(own)
-
-
-def test_a_central_image_is_linked(eb: EasyBuild, site_image: Path, tmp_path: Path, lmod: ModuleTool) -> None:
-    record = install_from_site(eb, tmp_path, mode="link")
-    own = sif_of(lmod, eb)
-    assert own.parent == eb.prefix / "software/Toy/1.0"
-    assert own.stat().st_ino == site_image.stat().st_ino
-    assert (record["method"], record["bytes_written"]) == ("hardlink", 0)
+    assert (record["method"] == "hardlink", record["bytes_written"] == 0) == (linked, linked)
 
 
 def test_a_central_image_is_used_in_place_and_a_rebuild_can_drop_and_restore_the_private_copy(

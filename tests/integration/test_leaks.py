@@ -83,13 +83,6 @@ def test_requested_variables_are_passed(loader: Loader, poison: dict[str, str]) 
     assert shown.stdout == f"{poison['PYTHONPATH']},\n"
 
 
-@one_loader
-@pytest.mark.parametrize("prefix", ["SINGULARITYENV", "APPTAINERENV"])
-def test_a_value_for_the_container_wins(loader: Loader, prefix: str) -> None:
-    own = {f"{prefix}_PYTHONPATH": "/my/own", "PYTHONPATH": "/host"}
-    assert loaded(loader, "singularity exec $SIF bash -c 'echo $PYTHONPATH'", **own).stdout == "/my/own\n"
-
-
 DEFINITION = """Bootstrap: localimage
 From: sandbox
 %post

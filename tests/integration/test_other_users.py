@@ -20,6 +20,7 @@ from hpcmod.core.errors import explain_os_error
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import resumable_name
 from tests.corpus import make_random
+from tests.host_commands import started
 from tests.preloaded import HPCMOD, call
 from tests.registry import Registry
 from tests.stack import CHECKOUT, Done, ModuleTool, run
@@ -292,3 +293,24 @@ def test_what_eb_writes_goes_nowhere_else_while_a_member_exchanges_directories(
     # The replacement is detected, or the directory is missing at the moment of the exchange.
     says_so = re.search(r"symbolic link|New/1\.0(/\S*)?: No such file or directory", done.stderr) is not None
     assert (done.returncode != 0, says_so, "Traceback" in done.stderr) == (True, True, False), done.stderr
+
+
+CONNECT = """
+import socket, sys
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(sys.argv[1])
+print(connection.recv(4096).decode())
+"""
+
+
+def test_another_user_is_refused_even_with_access_to_the_socket(users: Users) -> None:
+    top = users.make_directory("jobs", owner="alice", mode=0o755)
+    with started(top) as helper:
+        place = helper.directory / "socket"
+        closed = users.run("mallory", "/usr/bin/python3", "-c", CONNECT, place, check=False)
+        assert "PermissionError" in closed.stderr
+        place.chmod(0o777)
+        helper.directory.chmod(0o755)
+        opened = users.run("mallory", "/usr/bin/python3", "-c", CONNECT, place)
+        assert opened.stdout.strip() == '{"refused": "the request is from another user"}'
+        assert helper.request() == {"exit": 0}

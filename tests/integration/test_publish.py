@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import grp
 import json
 import os
 import re
@@ -17,8 +18,9 @@ import pytest
 
 from tests import corpus
 from tests.integration.conftest import make_images
-from tests.integration.publishing import Site, make_site
+from tests.integration.publishing import Site, make_site, make_vendor_image
 from tests.stack import ModuleTool, Stack
+from tests.walkthroughs import blocks
 
 pytestmark = pytest.mark.stack
 
@@ -376,3 +378,56 @@ def times(directory: Path) -> dict[str, int]:
     found = (path for path in directory.rglob("*") if not path.is_dir() or path.is_symlink())
     files = {str(path.relative_to(directory)): path.lstat().st_mtime_ns for path in found}
     return {name: changed for name, changed in files.items() if not name.startswith(".locks/")}
+
+
+def test_the_commands_of_a_tool_are_on_path_and_on_its_pages(
+    module_env: ModuleTool, tiny_sif: Path, tmp_path: Path
+) -> None:
+    vendor_image, site = make_vendor_image(tiny_sif, tmp_path), make_site(module_env, tmp_path)
+    commands = ("--command", "solve", "--command", "mesh=/opt/vendor/bin/mesh")
+    site.published(vendor_image, "3.1", *commands, "--check", "solve 1 | grep -Fx 'solve: <1>'")
+
+    done = site.user("module load Toy/3.1 && solve 'a b' '$x' && mesh 2 && type -P python | grep -c Toy")
+    assert done.stdout.splitlines() == ["solve: <a b> <$x>", "mesh: <2>", "0"], done.stderr
+    assert "solve" in site.record("3.1")["commands"]
+    assert "env" not in site.record("3.1")["commands"]
+
+    known = ("--name", "Toy", "--version", "3.2", "--no-slurm")
+    for command, reason in (("nosuch", "has no command 'nosuch'"), ("mesh=/opt/no/mesh", "has no file /opt/no/mesh")):
+        for dry_run in ((), ("--dry-run",)):
+            refused = site.hpcmod("publish", str(vendor_image), *known, "--command", command, *dry_run)
+            assert (refused.returncode, reason in refused.stderr) == (3, True), refused.stderr
+    assert not (site.catalogue / "images/Toy-3.2.sif").exists()
+
+    pages = tmp_path / "pages"
+    site.does("catalogue", "docs", pages)
+    text = "".join(path.read_text() for path in (pages / "containers").rglob("*.html"))
+    assert "module load Toy/3.1\nmesh</code>" in text
+    assert "\npython train.py" not in text
+
+
+def test_the_commands_of_the_page_do_what_it_says(lmod: ModuleTool, tiny_sif: Path, tmp_path: Path) -> None:
+    one, two = make_images(tiny_sif, tmp_path, "one", "two", megabytes=1)
+    shutil.move(one, tmp_path / "torch.sif")
+    shutil.move(two, tmp_path / "torch-new.sif")
+    make_vendor_image(tiny_sif, tmp_path)
+    site = Site(lmod, tmp_path)
+    mine = {
+        "/appl/containers": str(site.catalogue),
+        "swadmin": grp.getgrgid(os.getgid()).gr_name,
+        "import torch": "import json",  # the image is small and has no torch
+    }
+    lines = [line for block in blocks("publish", "console") for line in block.splitlines()]
+    script = "\n".join(["set -ex", *lines])
+    for theirs, ours in mine.items():
+        assert theirs in script
+        script = script.replace(theirs, ours)
+    loads = 'module load PyTorch && singularity exec "$SIF" cat /generation >&2; module purge'
+    assert script.count("module load PyTorch\n") == 1
+    script = script.replace("module load PyTorch\n", f"{loads}\n")
+    done = lmod(f"{script}\n{loads}", site.modules, cwd=tmp_path, **site.environment(HPCMOD_CATALOGUE=""))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.findall("this image is generation (one|two)", done.stderr) == ["one", "two"]
+    assert [line["verb"] for line in site.journal()] == [
+        *("publish", "publish", "publish", "promote", "deprecate", "retire", "restore", "undo restore")
+    ]

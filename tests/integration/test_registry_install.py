@@ -15,6 +15,7 @@ import pytest
 
 from hpcmod.images.sif.reader import read_sif
 from tests.integration.conftest import write_easyconfig, write_site
+from tests.integration.publishing import make_site
 from tests.oci_corpus import Member, d, f, tar_bytes
 from tests.registry import Registry, run_registry
 from tests.signatures import make_key, push_signature
@@ -299,3 +300,17 @@ def test_a_bundle_takes_an_image_to_a_machine_without_a_network(
     assert came.returncode == 0, came.stderr
     succeeded(eb(came.stdout.splitlines()[0]))
     assert len((own_registry.directory / "log").read_bytes()) == asked
+
+
+def test_an_image_of_a_registry_is_published_with_its_digest_and_others_can_get_it_there(
+    lmod: ModuleTool, tmp_path: Path, image: Image
+) -> None:
+    site = make_site(lmod, tmp_path)
+    site.does("publish", image.reference, "--name", "Toy", "--version", "1.0", "--no-slurm", "--alias", "stable")
+    assert site.record("1.0")["reference"] == image.reference
+    assert site.user("module load Toy/stable && singularity exec $SIF cat /etc/motd").stdout == "from the registry\n"
+    easyconfig = shutil.copy(site.catalogue / "easyconfigs/t/Toy/Toy-1.0.eb", site.top)
+    elsewhere = {"EASYBUILD_PREFIX": str(site.top / "elsewhere"), "EASYBUILD_MODULE_NAMING_SCHEME": "EasyBuildMNS"}
+    site.does("install", easyconfig, **elsewhere)
+    theirs = site.top / "elsewhere/software/Toy/1.0/Toy-1.0.sif"
+    assert theirs.read_bytes() == (site.catalogue / "images/Toy-1.0.sif").read_bytes()

@@ -111,24 +111,6 @@ def test_doctor_finds_the_python_of_eb_while_a_module_is_loaded(loader: Loader) 
     assert {one["subject"]: one["level"] for one in findings}["easyblock"] == "ok"
 
 
-def test_without_the_module_a_wrapper_names_the_cure(loader: Loader) -> None:
-    done = loader(f"{loader.root(TOY)}/bin/python -c 1")
-    assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr == f"python: SIFTOY is not set. Load the module first: module load {TOY}\n"
-
-
-def test_without_the_image_a_wrapper_names_the_cure(loader: Loader) -> None:
-    done = loaded(loader, "export SIFTOY=$SIFTOY.gone; python -c 1")
-    assert done.returncode == 3
-    assert f"toy.sif.gone' not found. Load the module again: module load {TOY}" in done.stderr
-
-
-def test_without_a_runtime_a_wrapper_says_so(loader: Loader) -> None:
-    done = loaded(loader, f"PATH=/nonexistent {loader.root(TOY)}/bin/python -c 1")
-    assert done.returncode == 7
-    assert "neither singularity nor apptainer is on PATH" in done.stderr
-
-
 def test_a_wrapper_works_though_the_bind_variables_were_set_again(loader: Loader) -> None:
     done = loaded(loader, "export SINGULARITY_BINDPATH=/etc APPTAINER_BINDPATH=/etc; python -c 'print(1)'")
     assert done.stdout == "1\n", done.stderr
