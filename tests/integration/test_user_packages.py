@@ -212,6 +212,7 @@ def test_adding_keeps_existing_packages_and_the_images_packages(mine: Mine) -> N
     assert mine.must("drop", "Toy", "needy").splitlines() == ["einops: removed 0.8.0", "needy: removed 1.0"]
     assert mine.must("drop", "Toy", "needy") == "", "the first may have been killed at its very end"
     assert mine("drop", "Toy", "einops").returncode == 2
+    mine.must("update", "Toy", "--site", "lumi")  # whose modules set two variables of binds
 
 
 @only_lmod

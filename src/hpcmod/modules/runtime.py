@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hpcmod.core.errors import CheckFailedError
-from hpcmod.core.text.quote import sh_word
 from hpcmod.core.which import which
 from hpcmod.machine.values.site import RUNTIMES
 
@@ -47,7 +46,8 @@ def start_commands(environ: Mapping[str, str], trial: Sequence[str], *, warn: Ca
         warn("No container runtime on this machine, so the image was not started")
     elif not trial:
         warn("The image was not started: it has neither true nor sh. Give a command of it in sanity_check_commands")
-    return [f'{sh_word(runtime)} exec "$SIF" {shlex.join(trial)}'] if runtime and trial else []
+    # by its name, as users do: the module may have a program of that name, which passes each bind only once
+    return [f'{Path(runtime).name} exec "$SIF" {shlex.join(trial)}'] if runtime and trial else []
 
 
 def prover(environ: Mapping[str, str], trial: Sequence[str]) -> Callable[[Path], None]:

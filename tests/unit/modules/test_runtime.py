@@ -11,10 +11,9 @@ from hpcmod.modules.runtime import start_commands
 def test_the_image_of_a_loaded_module_is_started_by_the_runtime_that_was_found(tmp_path: Path) -> None:
     directory = tmp_path / "my tools"
     directory.mkdir()
-    runtime = directory / "apptainer"
-    runtime.touch(mode=0o755)
+    (directory / "apptainer").touch(mode=0o755)
     (command,) = start_commands({"PATH": str(directory)}, ("sh", "-c", ":"), warn=pytest.fail)
-    assert shlex.split(command) == [str(runtime), "exec", "$SIF", "sh", "-c", ":"]
+    assert shlex.split(command) == ["apptainer", "exec", "$SIF", "sh", "-c", ":"]
     assert '"$SIF"' in command
 
 
