@@ -196,8 +196,8 @@ class Loader:
         return self.eb.prefix / "software" / module
 
 
-BOOKKEEPING = r"_ModuleTable[0-9]+_|_ModuleTable_Sz_|__LMOD_REF_COUNT_(PATH|MODULEPATH)"
-"""Lmod's bookkeeping variables, which it sets even for an empty module; Environment Modules leaves none behind."""
+BOOKKEEPING = r"_ModuleTable[0-9]+_|_ModuleTable_Sz_|__LMOD_REF_COUNT_(PATH|MODULEPATH)|PATH_modshare"
+"""Bookkeeping variables of Lmod, which sets them even for an empty module, and the last of Environment Modules 4."""
 
 SNAPSHOT = f"""
 snapshot() {{ env -0 | sort -z | grep -zvE '^({BOOKKEEPING})='; }}
