@@ -32,11 +32,15 @@ TOOLS = {
     "sha256sum", "md5sum", "jq", "sync", "disown", "eval", "select_gpu", "pkill",
 }  # fmt: skip
 """Utilities that a script runs: one core is enough for them, and they need no libraries of the user."""
-_LOADS = ("load", "add", "swap", "switch", "try-load")
+_LOADS = ("load", "add", "swap", "switch", "sw", "try-load", "try-add", "load-any")
 _LOADS_NOTHING = (
     "avail", "av", "del", "help", "key", "keyword", "list", "overview", "purge", "reset", "rm", "save", "savelist",
-    "show", "spider", "unload", "unuse", "use", "whatis",
+    "show", "spider", "unload", "unuse", "use", "whatis", "li", "remove", "display", "update", "refresh", "reload",
+    "aliases", "append-path", "clear", "config", "describe", "disable", "info-loaded", "is-avail", "is-loaded", "lint",
+    "mcc", "path", "prepend-path", "search", "setenv", "sh-to-mod", "source", "state", "stash", "test", "tablelist",
 )  # fmt: skip
+MODULE_COMMANDS = (*_LOADS, *_LOADS_NOTHING, "restore")
+"""Of Lmod and of Tcl's modules, which take what they begin with, too."""
 _PLACEHOLDER = re.compile(r"(?<![<\w(])<[A-Za-z](?:[\w ./-]*[\w/])?>(?![(&])|(?<=/)<[A-Za-z]\w*>")
 _REFERENCE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
@@ -60,9 +64,8 @@ class ScriptContext:
     def written(self) -> tuple[Call, ...]:
         """Return the calls in shell scripts that the batch script writes, as wrappers of a rank."""
         documents = (document for call in self.calls if call.outputs for document in call.documents)
-        return tuple(
-            call for document in documents if document.text.startswith("#!") for call in read_document(document)
-        )
+        scripts = (document for document in documents if document.text.startswith("#!"))
+        return tuple(call for script in scripts for call in read_document(script))
 
     @cached_property
     def own(self) -> tuple[Call, ...]:
@@ -239,8 +242,8 @@ def _loaded(call: Call) -> Sequence[Word]:
 
 def is_unescaped(text: str, variable: str) -> bool:
     r"""Return whether the batch shell expands a variable in a word as written: not in '...', not after a backslash."""
-    quoted = r"\\.|\"(?:[^\"\\]|\\.)*\"|'[^']*'"
-    outside = re.sub(quoted, lambda match: re.sub(r"\\.|^'.*'$", "", match[0], flags=re.DOTALL), text)
+    quoted = r"<<-?[ \t]*(?P<quote>['\"])(\w+)(?P=quote)(?s:.*?)\n\s*\2\n|\\.|\"(?:[^\"\\]|\\.)*\"|'[^']*'"
+    outside = re.sub(quoted, lambda match: re.sub(r"^<<.*|\\.|^'.*'$", "", match[0], flags=re.DOTALL), text)
     return re.search(rf"\$\{{?{variable}\b", outside) is not None
 
 

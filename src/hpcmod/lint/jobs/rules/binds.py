@@ -14,12 +14,8 @@ _NO_GPU = TOOLS | {"pip", "pip3", "huggingface-cli", "hf", "samtools"}
 
 
 def rule_bind_target(job: ScriptContext) -> Iterator[Fault]:
-    given = [
-        (option.value, option.line)
-        for call in job.calls
-        for option in (call.container.options if call.container else ())
-        if option.name == "bind"
-    ]
+    options = (option for call in job.calls if call.container for option in call.container.options)
+    given = [(option.value, option.line) for option in options if option.name == "bind"]
     given += [(variable.value, variable.line) for variable, call in job.settings if variable.name in _BINDS]
     for value, line in given:
         for bind in re.sub(r"\$\{[^}]*\}", "$X", job.expand(value)).split(","):

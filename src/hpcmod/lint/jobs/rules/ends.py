@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from hpcmod.lint.jobs.reading.calls import Call
 from hpcmod.lint.jobs.reading.context import TOOLS, Fault, ScriptContext
+from hpcmod.lint.jobs.rules.starts import MPIRUN
 
 _SIGNALS = {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP", "18": "CONT"}
 
@@ -55,14 +56,11 @@ def rule_signal(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_no_wait(job: ScriptContext) -> Iterator[Fault]:
-    behind = [call for call in job.calls if call.background and (call.srun is not None or call.container)]
+    starts = [call for call in job.calls if call.srun is not None or call.container or call.name in MPIRUN]
+    behind = [call.line for call in starts if call.background]
     if not behind or any(call.name == "wait" for call in job.calls):
         return
-    after = (call for call in job.calls if call.line > behind[-1].line and not call.background)
-    if not any(_takes_time(call) for call in after):
+    after = (call for call in job.calls if call.line > behind[-1] and not call.background)
+    if all(call.name in TOOLS | {""} and "loop" not in call.places and call.srun is None for call in after):
         problem = "nothing waits for this background command, which ends with the script"
-        yield behind[-1].line, problem, "End the script with wait."
-
-
-def _takes_time(call: Call) -> bool:
-    return "loop" in call.places or call.srun is not None or call.name not in TOOLS | {""}
+        yield behind[-1], problem, "End the script with wait."

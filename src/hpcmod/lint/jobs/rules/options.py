@@ -43,12 +43,16 @@ def rule_unknown_option(job: ScriptContext) -> Iterator[Fault]:
         if option.name == "tasks":
             problem = "--tasks is short for --tasks-per-node: as many tasks on each node"
             yield option.line, problem, f"Write --ntasks={option.value}."
+        elif option.name in ("f", "g", "j", "y", "z"):
+            yield option.line, f"Slurm has no option -{option.name}", "Write -- before the name of an option."
     for option in job.script.options:
         name, value = option.name, f"={option.value}" if option.value else ""
         known = [other for other in SBATCH_OPTIONS if other.startswith(name)]
         if len(name) < 2 or name in SBATCH_OPTIONS or len(known) == 1:
             continue
-        near = _FORMER.get(name) or next(iter(get_close_matches(name, SBATCH_OPTIONS, 1, 0.75)), "")
+        meant, _, given = f"{name}-{option.value}".partition("=") if known else (name, "", "")
+        near = _FORMER.get(name) or next(iter(get_close_matches(meant, SBATCH_OPTIONS, 1, 0.75)), "")
+        value = f"={given}" if given else value
         if name in SRUN_ONLY:
             problem = f"--{name} is an option of srun: sbatch refuses the script"
             yield option.line, problem, f"Give it to srun: srun --{name}{value} ..."
@@ -144,12 +148,8 @@ def rule_repeated_option(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_log_directory(job: ScriptContext) -> Iterator[Fault]:
-    made = {
-        word.plain.rstrip("/").removeprefix("./")
-        for call in job.calls
-        if call.name == "mkdir"
-        for word in call.program[1:]
-    }
+    names = (word.plain for call in job.calls if call.name == "mkdir" for word in call.program[1:])
+    made = {name.rstrip("/").removeprefix("./") for name in names}
     submits = any(call.name == "sbatch" for call in job.calls)  # and makes the directory before the job
     for option in filter(None, (job.option("output"), job.option("error"))):
         directory = option.value.rpartition("/")[0].rstrip("/")

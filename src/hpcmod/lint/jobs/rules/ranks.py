@@ -82,10 +82,7 @@ def _wrong_address(value: str, *, several: bool, in_step: bool) -> str:
 _PORTS = (
     (r"\$\{?RANDOM\}?", "sometimes below 1024, where only root may listen, or a port in use"),
     (r"\$\{?SLURM_JOB_?ID\}?", "job IDs exceed 65535, the highest port"),
-    (
-        r"\$\(\(\s*\$?\{?SLURM_JOB_?ID\}?\s*%\s*\d+\s*\)\)",
-        "sometimes below 1024, where only root may listen",
-    ),
+    (r"\$\(\(\s*\$?\{?SLURM_JOB_?ID\}?\s*%\s*\d+\s*\)\)", "sometimes below 1024, where only root may listen"),
     (r"0*(?:\d{1,3}|10[01]\d|102[0-3])", "only root may listen on it"),
 )
 _OF_EACH_RANK = r"RANDOM|shuf|\.bind\(|SLURM_(?:PROCID|LOCALID|NODEID)|\bss\b|netstat"
@@ -151,7 +148,7 @@ def rule_early_expansion(job: ScriptContext) -> Iterator[Fault]:
             for word in command.words:
                 if not numbered and is_unescaped(word.text, name):
                     problem = f"${name} is expanded by the batch shell, before srun: all ranks get 0"
-                    yield word.line, problem, "Read RANK, LOCAL_RANK and NODE_RANK in your program."
+                    yield word.line, problem, "Read it in the step: srun bash -c '...' in single quotes."
             if any(f"${name}" in file for file in command.outputs):
                 problem = f"${name} in the file name is expanded by the batch shell: all ranks write to one file"
                 yield command.line, problem, "srun --output=%x-%j-%t.log writes one file for each task."

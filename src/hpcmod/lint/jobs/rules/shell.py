@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from hpcmod.lint.jobs.reading.context import Fault, ScriptContext, is_unescaped
+from hpcmod.lint.jobs.reading.context import MODULE_COMMANDS, Fault, ScriptContext, is_unescaped
 from hpcmod.lint.jobs.reading.slurm_names import OF_OTHER_SCHEDULERS, VARIABLES
 
 _USED = re.compile(r"\$(?:\{(\w+)([^}]*)\}|(\w+))")
@@ -22,7 +22,7 @@ _FOR_PROGRAMS = re.compile(
     r"HF_(?:HOME|TOKEN|(?:HUB|DATASETS)_\w+)"
 )
 _OF_SCRIPTS = re.compile(
-    r"(?:SINGULARITY|APPTAINER)_(?:IMAGE|FILE|PATH|SIF|CONTAINER|CMD|EXEC|ARGS|OPTS|OPTIONS)\w*|\w+_SIF"
+    r"(?:SINGULARITY|APPTAINER)_(?:IMAGE|FILE|PATH|SIF|CONTAINER|CMD|EXEC|ARGS|OPTS|OPTIONS)\w*|\w+_SIF|NCCL_TESTS?_\w+"
 )
 _OWN_DIRECTORY = re.compile(
     r"dirname\s+(?:--\s+)?[\"']?\$(?:0\b|\{0\}|\{?BASH_SOURCE)|"
@@ -33,9 +33,12 @@ _OWN_DIRECTORY = re.compile(
 def rule_syntax(job: ScriptContext) -> Iterator[Fault]:
     for number, name in job.placeholders.items():
         yield number, f"bash reads {name} as the name of a file to read", f"Replace {name}."
-    if job.script.error and job.script.error[0] not in job.placeholders and not re.search(r"%\(\w+\)\d*[sd]", job.text):
-        line, message = job.script.error
+    line, message = job.script.error or (0, "")
+    if line and not {line, line - 1} & job.placeholders.keys() and not re.search(r"%\(\w+\)\d*[sd]", job.text):
         yield line, f"bash stops here: {message}", "Fix it: bash runs nothing of what follows."
+    for call in () if job.script.error else job.own:
+        if re.match(r"(\"\"\"|''')\n", call.words[0].text):
+            yield call.line, "bash runs this text as a command, which it does not find", "Begin each line with #."
 
 
 def rule_lost_continuation(job: ScriptContext) -> Iterator[Fault]:
@@ -146,8 +149,10 @@ def rule_no_terminal(job: ScriptContext) -> Iterator[Fault]:
 def rule_module_path(job: ScriptContext) -> Iterator[Fault]:
     for call in job.calls:
         verb = next((word.plain for word in call.program[1:] if not word.plain.startswith("-")), "")
-        if call.name == "module" and not call.container and re.match(r"[/~]|\$\{?HOME\b", verb):
-            yield call.line, f"module has no command {verb}", f"Write module use {verb}."
+        known = call.container or any(name.startswith(verb) for name in MODULE_COMMANDS)
+        if call.name == "module" and not known and re.match(r"[/~A-Za-z]|\$\{?HOME\b", verb):
+            meant = "load" if verb[0].isalpha() else "use"
+            yield call.line, f"module has no command {verb}", f"Write module {meant} {verb}."
 
 
 def rule_shell_in_container(job: ScriptContext) -> Iterator[Fault]:

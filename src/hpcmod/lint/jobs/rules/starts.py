@@ -28,7 +28,7 @@ _ADVICE = {
 }
 _CALLED = re.compile(r"^'[^']*[`(]\s*(scontrol|squeue)\b|\\(?:`|\$\()\s*(scontrol|squeue)\b")
 """What the batch shell does not expand."""
-_MPIRUN = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
+MPIRUN = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
 
 
 def is_python(call: Call) -> bool:
@@ -60,7 +60,8 @@ def _start_by(call: Call) -> str:
 
 def rule_host_command(job: ScriptContext) -> Iterator[Fault]:
     for call in (call for call in job.calls if call.container):
-        has_it = call.inner and call.name in ("module", "ml") and re.search(r"sh +(?:-l\b|--login)", job.text)
+        defined = call.inner and re.search(r"sh +(?:-l\b|--login)|/init/\w*sh\b", job.text)
+        has_it = defined and call.name in ("module", "ml")
         tools = {call.name: call.program[0].line} if call.name in _ON_THE_HOST and not has_it else {}
         for word in () if call.inner else call.program:
             if match := _CALLED.search(word.text):
@@ -72,7 +73,7 @@ def rule_host_command(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_mpirun(job: ScriptContext) -> Iterator[Fault]:
-    for call in (call for call in job.calls if call.name in _MPIRUN):
+    for call in (call for call in job.calls if call.name in MPIRUN):
         name, line = call.name, call.program[0].line
         if call.srun is not None and (job.ranks(call) or 1) > 1:
             problem = f"srun starts {job.ranks(call)} tasks, and each starts {name}: as many separate jobs"
