@@ -15,6 +15,7 @@ apptainer libsqlite3-0    /usr/lib/*/libsqlite3.so.0
 modules   lmod            /usr/share/lmod/lmod/init/bash
 modules   tcl             tclsh
 modules   zsh             zsh
+modules   tcsh            tcsh
 modules   fish            fish
 cluster   slurmctld       slurmctld
 cluster   slurmd          slurmd

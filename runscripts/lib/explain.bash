@@ -44,7 +44,7 @@ explain() {
   local name pair why
   for name in "${_names[@]}"; do
     why=${_why[$name]-}
-    [[ $why ]] || continue
+    [[ $why && ${!name+set} ]] || continue
     [[ $why == 'already set' ]] || why="${_origin[$name]}: $why"
     printf -v pair '%s=%q' "$name" "${!name}"
     printf '%-60s # %s\n' "$pair" "$why"

@@ -1,26 +1,36 @@
--- Set variables so that unloading gives each the value that the user had before. Called by module.lua, and by hpcmod's own
--- module.
---
--- Lmod can only unset variables while it unloads, so _HPCMOD_USER_<name> keeps that value, and the shell sets it again after
--- Lmod.
+-- Set variables so that unloading gives each the value that the user had before, for module.lua and hpcmod's own module.
+-- Lmod can only unset variables while it unloads, so _HPCMOD_USER_<name> keeps that value, written as in a URL because older
+-- Lmods lose backslashes and line ends, and the shell sets it again after Lmod.
 local memory = ... -- name of the variable that says what this module has set, as words NAME=STATE; wrappers read it too
 local unloading = mode() == "unload"
+local shell = myShellName and myShellName() or "bash"
 local state, variables = {}, {}
 for name, word in string.gmatch(unloading and os.getenv(memory) or "", "([%w_]+)=(%w+)") do state[name] = word end
 variables.state = state
 
+local function encoded(text, format)
+    return (string.gsub(text, "[^%w_ /.,:=@+-]", function(byte) return string.format(format, string.byte(byte)) end))
+end
+
+-- For csh, which expands braces of what Lmod prints, printf writes the value; it cannot have line ends.
+local function set_in_csh(name, value)
+    return "setenv " .. name .. " \"`printf -- '" .. encoded(string.gsub(value, "\n", " "), "\\%03o") .. "'`\""
+end
+
 -- Lmod before 8.1.10 drops backslashes.
 local backslash = convertToCanonical(LmodVersion()) < convertToCanonical("8.1.10") and "\\\\" or "\\"
-local function put(name, value) setenv(name, (string.gsub(value, "\\", backslash))) end
+local function put(name, value)
+    local line = mode() == "load" and string.find(shell .. value, "^t?csh.*{") and set_in_csh(name, value)
+    if line then return execute{cmd = line, modeA = {"load"}} end
+    setenv(name, (string.gsub(value, "\\", backslash)))
+end
 
 -- Let the shell set a variable after Lmod, if another has the expected value by then ("": unset).
 function variables.set_by_shell(name, value, guard, expected, saved)
-    local shell = myShellName and myShellName() or "bash"
     local quoted, line = "'" .. string.gsub(value, "'", "'\\''") .. "'", nil
-    if shell == "csh" or shell == "tcsh" then
-        quoted = string.gsub(string.gsub(quoted, "!", "\\!"), "\n", "\\\n")
+    if string.find(shell, "csh$") then
         local test = "if (\"`printenv " .. guard .. "`\" == '" .. expected .. "') "
-        line = test .. "setenv " .. name .. " " .. quoted .. "; " .. test .. "unsetenv " .. saved
+        line = test .. set_in_csh(name, value) .. "; " .. test .. "unsetenv " .. saved
     elseif shell == "fish" then
         quoted = "'" .. string.gsub(string.gsub(value, "\\", "\\\\"), "'", "\\'") .. "'"
         line = "test \"$" .. guard .. "\" = '" .. expected .. "'; and set -gx " .. name .. " " .. quoted .. "; and set -e " .. saved
@@ -31,19 +41,13 @@ function variables.set_by_shell(name, value, guard, expected, saved)
     execute{cmd = line, modeA = {"unload"}}
 end
 
--- Older Lmods lose backslashes and line ends of a value, so these are saved as in a URL.
-local function encoded(text)
-    return (string.gsub(text, "[^%w_ /.,:=@+-]", function(byte) return string.format("%%%02X", string.byte(byte)) end))
-end
-local function decoded(text)
-    return (string.gsub(text, "%%(%x%x)", function(code) return string.char(tonumber(code, 16)) end))
-end
-
 -- Return the value before any container was loaded; nil if it was unset. After an unload in the same run, as in a swap,
 -- the shell has not yet set it again.
 function variables.users(name)
     local value, saved = os.getenv(name), os.getenv("_HPCMOD_USER_" .. name)
-    if saved and (value == nil or state.ADDITIONAL or unloading) then return decoded(saved) end
+    if saved and (value == nil or state.ADDITIONAL or unloading) then
+        return (string.gsub(saved, "%%(%x%x)", function(code) return string.char(tonumber(code, 16)) end))
+    end
     return not unloading and value or nil
 end
 
@@ -52,7 +56,7 @@ end
 function variables.override(name, value, guard)
     local before = variables.users(name)
     put(name, value)
-    if before and not unloading then setenv("_HPCMOD_USER_" .. name, encoded(before)) end
+    if before and not unloading then setenv("_HPCMOD_USER_" .. name, encoded(before, "%%%02X")) end
     if before and unloading then variables.set_by_shell(name, before, guard, "", "_HPCMOD_USER_" .. name) end
 end
 

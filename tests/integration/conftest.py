@@ -219,7 +219,7 @@ optional = ["{top}/binds/optional:/optional", "{top}/binds/nowhere"]
 directory = ["{top}/netstack/*"]
 
 [environment]
-TOY_TUNABLE = "of the site"
+TOY_TUNABLE = "of the {{site}}"
 """
 
 

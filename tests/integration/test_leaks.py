@@ -111,5 +111,5 @@ def test_reports_the_difference_variable_by_variable(loader: Loader, tmp_path: P
     lines = done.stdout.splitlines()
     assert f"PYTHONPATH: /host -> ''  # the module {TOY}, by APPTAINERENV_PYTHONPATH" in lines
     assert "MINE: not set -> 1  # you, by SINGULARITYENV_MINE" in lines
-    assert f"TOY_TUNABLE: 'of the site' -> 'of the site'  # the module {TOY} on the host" not in lines
+    assert f"TOY_TUNABLE: 'of the {{site}}' -> 'of the {{site}}'  # the module {TOY} on the host" not in lines
     assert any(line.startswith("PATH: ") and "-> /runscripts:/user-software/venv/toy/bin:" in line for line in lines)

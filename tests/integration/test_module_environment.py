@@ -127,6 +127,16 @@ def test_values_of_the_user_come_back_byte_for_byte(loader: Loader, interpreter:
     assert done.stdout == f"{loader.root(TOY)}/toy.sif\n"
 
 
+def test_csh_gets_values_with_braces_and_those_of_the_user_back(loader: Loader) -> None:
+    stack = loader.tool.stack
+    modules = f'eval "`{stack.modulecmd} tcsh autoinit`"'
+    init = f"source {stack.lmod_init.with_name('tcsh')}" if loader.tool.name == "lmod" else modules
+    lines = (init, f"module load {TOY}", "printenv TOY_TUNABLE", f"module unload {TOY}", "printenv SIF")
+    ends = ("printenv CONTAINERROOT", "printenv TOY_TUNABLE", "END")
+    done = loader("\n".join(["tcsh -f <<'END'", *lines, *ends]), **ODD)
+    assert done.stdout.splitlines() == ["of the {site}", ODD["SIF"], ODD["CONTAINERROOT"]], done.stderr
+
+
 def combinations() -> list[str]:
     """Return settings of the four bind variables with pairwise coverage."""
     return [f"{a}{b}{(a + b) % 3}{(a + 2 * b) % 3}" for a in range(3) for b in range(3)]

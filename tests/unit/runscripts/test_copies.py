@@ -34,16 +34,17 @@ def test_a_users_variant_with_another_port_and_a_variable_runs(
 ) -> None:
     text = (scripts.root / "runscripts/conda-python-distributed").read_text()
     text = text.replace("\noffer_meeting_point\n", "\noffer MASTER_PORT 29500 'my firewall'\noffer_meeting_point\n")
-    text = text.replace("\noffer_settings\n", "\noffer OMP_NUM_THREADS 7 'measured'\noffer_settings\n")
+    text = text.replace("\noffer_settings\n", "\noffer OMP_NUM_THREADS 7 x\noffer_settings\nunset TRITON_CACHE_DIR\n")
     line = 1 + text.splitlines().index("offer MASTER_PORT 29500 'my firewall'")
     mine = make_program(tmp_path / "bin of mine" / "my-distributed", text)
     env = {"PATH": python_path, "RUNSCRIPTS": str(scripts.root / "runscripts"), **task(1, (1, 1))}
     env["HPCMOD_CACHE_ROOT"] = str(tmp_path / "caches")
     told = subprocess.run([mine, "--hpcmod-explain"], env=env, capture_output=True, text=True).stdout
     shown = {each.split(" # ")[0].strip(): each.split(" # ")[1] for each in told.splitlines() if each[0] != "#"}
-    assert shown["MASTER_PORT=29500"] == f"my-distributed:{line}: my firewall"
+    assert shown["MASTER_PORT=29500"] == f"my-distributed:{line}: my firewall" and "# runs: python" in told
     done = subprocess.run([mine, "x.py"], env=env, capture_output=True, text=True)
     assert {"MASTER_PORT=29500", "OMP_NUM_THREADS=7", "RANK=1"} <= set(done.stdout.split("\0"))
+    assert "TRITON_CACHE_DIR" not in done.stdout
     refused = subprocess.run([mine, "--rdzv", "c10d"], env=env, capture_output=True, text=True)
     assert (refused.returncode, refused.stderr.split(":")[0]) == (2, "my-distributed")
 
