@@ -24,6 +24,7 @@ from hpcmod.packages.values.state import Locked, State
 _KEPT_LINES = 12
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) ([A-Za-z0-9._-]+)==(\S+)")
 _UNAVAILABLE = re.compile(r"No matching distribution found for (.+)")
+_NOWHERE = re.compile(r"no matching distributions available for your environment:\s+(\S+)")
 _MISMATCH = ("THESE PACKAGES DO NOT MATCH THE HASHES", "Hashes are required")
 _FULL = re.compile(r"\[Errno (?:28|122)\] ([^:\n]+)")  # ENOSPC and EDQUOT of Linux
 _RETRIED = re.compile(r"((?:Failed to (?:resolve|establish)|certificate verify failed|[A-Z][a-z ]*timed out)[^()\"]*)")
@@ -87,6 +88,12 @@ def explain_failure(plan: StatePlan, output: str, *, temporary: str, unread: Seq
             f"{_asked(plan)} conflicts with {listed} of the image {plan.target.module}:\n{detail}",
             f"Choose other versions. To replace what the image has, which may break packages built for it: {options}",
         )
+    nowhere = _NOWHERE.search(output)
+    if constrained and nowhere:
+        return NotFoundError(
+            f"{nowhere[1]}, which you have added before, is not where pip looks now",
+            f"Name its --index or --wheel-dir again, or leave it out: hpcmod drop {name} {nowhere[1]}",
+        )
     if constrained:
         listed = ", ".join(f"{package} {version}" for package, version in constrained)
         return BadInputError(
@@ -129,13 +136,7 @@ def _asked(plan: StatePlan) -> str:
 def _reasons(output: str) -> Iterator[str]:
     """Yield the lines of pip's output that say why it failed."""
     skipped = ("INFO:", "WARNING:", "Looking in ", "Requirement already satisfied", "Processing ", "[notice]")
-    advice = (
-        "To fix this you could",
-        "1. loosen",
-        "2. remove",
-        "The conflict is caused by",
-        "Additionally, some packages",
-    )
+    advice = ("To fix this you could", "1. loosen", "2. remove", "The conflict is caused by", "Additionally, some ")
     for line in output.splitlines():
         text = line.strip().removeprefix("ERROR: ")
         if (

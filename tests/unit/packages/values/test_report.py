@@ -53,6 +53,12 @@ def test_an_invalid_report_is_refused(text: str) -> None:
             "x conflicts with torch 2.7.1+rocm6.2.4 of the image PyTorch/2.7.1",
         ),
         ("The user requested (constraint) einops==0.8.1", BadInputError, "which you have added before"),
+        (
+            "The user requested (constraint) a==1\nAdditionally, some packages in these conflicts have no matching "
+            "distributions available for your environment:\n    a\n",
+            NotFoundError,
+            "a, which you have added before, is not where pip looks now",
+        ),
         ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE", VerificationError, "does not match its hash"),
         ("ERROR: No matching distribution found for x", NotFoundError, "no version of x fits Python 3.12"),
         ("ERROR: Cannot find command 'git' - do you have it?", LackingError, "has no git: pip in it cannot fetch x"),
