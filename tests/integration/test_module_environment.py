@@ -138,7 +138,7 @@ def test_csh_gets_values_with_braces_and_those_of_the_user_back(loader: Loader) 
 
 
 def combinations() -> list[str]:
-    """Return settings of the four bind variables with pairwise coverage."""
+    """Return settings of the four bind variables, in which any two settings of two of them meet."""
     return [f"{a}{b}{(a + b) % 3}{(a + 2 * b) % 3}" for a in range(3) for b in range(3)]
 
 
