@@ -7,6 +7,9 @@ stepd=() # slurmd knows the place of its helper on Debian only
 if [[ -n ${HPCMOD_SLURM:-} ]]; then
     stepd=(-d "$HPCMOD_SLURM/programs/slurmstepd")
     printf 'CgroupPlugin=disabled\n' >"$dir/etc/cgroup.conf" # since 23.11, slurmd does not start without systemd else
+    for program in "$HPCMOD_SLURM"/programs/*; do # a job may have another PATH
+        [[ ! -e /usr/bin/${program##*/} ]] || mount --bind "$(realpath "$program")" "/usr/bin/${program##*/}"
+    done
 fi
 export SLURM_CONF=$dir/etc/slurm.conf
 

@@ -44,13 +44,13 @@ CEILINGS = {
     "docs": 90,
     "docs/explanation": 980,
     "docs/how-to": 4200,
-    "docs/reference": 1665,  # 45 more: what it works with
+    "docs/reference": 1670,  # 50 more: what it works with
     "docs/tutorial": 160,
     "runscripts": 6495,
     "easyblocks": 620,
     "easyconfigs": 2130,
     "recipes": 1430,
-    "dev": 2335,  # 355 more: dev/release; dev/matrix with module tools, Slurm, Python, and its page
+    "dev": 2350,  # 370 more: dev/release; dev/matrix with module tools, Slurm, Python, and its page
 }
 """Lines of each folder with all that is below it, except folders that have a line of their own."""
 
