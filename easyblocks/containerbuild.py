@@ -21,7 +21,8 @@ from easybuild.tools.config import build_option, build_path, source_paths
 from easybuild.tools.filetools import mkdir
 
 from hpcmod.core.progress import ProgressLine
-from hpcmod.images import architecture_name, find_source, make_source
+from hpcmod.core.values.facts import architecture_name
+from hpcmod.modules import ImageSource
 
 BUILD_PARAMETERS = {
     "base_image": ("", "Base image, instead of the recipe's: docker://..., oci:DIRECTORY, ..."),
@@ -106,8 +107,8 @@ class ContainerBuild(ContainerModule):
         built = self.build_image()
         self.tell(f"image {built.path}: {'already built' if built.reused else f'built by {built.engine}'}")
         with boundary():
-            source = make_source(str(built.path), (), built.sha256)
-            image = find_source(source, (), policy=self.site.images.trust, environ=os.environ)
+            source = ImageSource.make(str(built.path), (), built.sha256)
+            image = source.find((), policy=self.site.images.trust, environ=os.environ)
         entry = {"name": self.image, "path": str(built.path), "cmd": None, "finalpath": self.builddir}
         self.src = [{**entry, "checksum": None, "expected": built.sha256, "image": image}]
 
@@ -115,12 +116,12 @@ class ContainerBuild(ContainerModule):
     def build_options(self):
         """Build options for this machine."""
         from hpcmod.building import BuildOptions
-        from hpcmod.images import parse_compression
+        from hpcmod.images import ConvertOptions
 
         return BuildOptions(
             environ={"HPCMOD_BUILD_DIR": build_path(), **os.environ},
             engine=self.cfg["engine"],
-            conversion=parse_compression(self.site.images.compression),
+            conversion=ConvertOptions.parse(self.site.images.compression),
             tell=self.tell,
         )
 

@@ -65,6 +65,7 @@ from hpcmod.catalogue import look_for_notices
 from hpcmod.compat import check_fit
 from hpcmod.core import resources
 from hpcmod.core.errors import ELSEWHERE, HpcmodError, NoSpaceError, explain_os_error
+from hpcmod.core.fs.checksums import check_sha256, file_sha256
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree, write_file
 from hpcmod.core.lock import hold, lock_name
@@ -73,28 +74,19 @@ from hpcmod.core.progress import ProgressLine
 from hpcmod.core.registry import offered
 from hpcmod.core.text.quote import terminal
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.images import (
-    LocalImage,
-    check_sha256,
-    file_sha256,
-    find_source,
-    get_source,
-    image_directories,
-    make_source,
-    nowhere,
-    parse_checksum,
-    read_facts,
-    verify_sif_trust,
-)
+from hpcmod.images import LocalImage, Sif
 from hpcmod.machine import load_site
 from hpcmod.modules import (
     EXIT_CODE_FILE,
+    ImageSource,
     VerifiedSif,
     Ways,
     add_logic,
     check_wrapped_commands,
     complete_record,
+    image_directories,
     install,
+    parse_checksum,
     prover,
     read_record,
     read_shared_prefix,
@@ -210,7 +202,7 @@ class ContainerModule(EasyBlock):
         """Return the install plan for an image, or for the one that is already installed."""
         spec = self.make_spec()
         image = image or next(filter(os.path.isfile, make_plan(None, self.site, spec).sif_places), None)
-        return make_plan(read_facts(image) if image else None, self.site, spec)
+        return make_plan(Sif(image).facts() if image else None, self.site, spec)
 
     def make_spec(self):
         """Return what this easyconfig requests."""
@@ -273,11 +265,11 @@ class ContainerModule(EasyBlock):
         with boundary():
             name = ImageReference.parse(spec["filename"]).file_name
             checksum = parse_checksum(kwargs.get("checksum"), name)
-            origin = make_source(spec["filename"], urls, checksum)
+            origin = ImageSource.make(spec["filename"], urls, checksum)
             if build_option("enforce_checksums") and not origin.pinned:
                 raise EasyBuildError("Missing checksum for %s", name)
             places, policy = self.image_directories(), self.site.images.trust
-            image = find_source(origin, places, policy=policy, environ=os.environ) or self.download(origin)
+            image = origin.find(places, policy=policy, environ=os.environ) or self.download(origin)
         entry = {"name": name, "path": str(image.path), "cmd": None, "finalpath": self.builddir}
         expected = None if build_option("ignore_checksums") else image.sha256
         return {**entry, "checksum": checksum, "expected": expected, "image": image}
@@ -294,14 +286,14 @@ class ContainerModule(EasyBlock):
             return LocalImage(Path(origin.reference.file_name), None, None)
         if not origin.origins:
             given = self.cfg["download_instructions"]
-            raise nowhere(origin.reference, self.image_directories(), given if given and given != INSTRUCTIONS else "")
+            raise origin.missing(self.image_directories(), given if given and given != INSTRUCTIONS else "")
         from hpcmod.images import make_options  # imports requests, 0.1 s: not needed for a local image
 
         final = Path(source_paths()[0], self.name.lower()[0], self.name, origin.reference.file_name)
         options = make_options(self.site, os.environ, tool=f"hpcmod {__version__}", tell=self.tell)
         beside, named = self.image_directories(), f"fetching {origin.reference.file_name}"
         with ProgressLine(named) as progress, self.anchored(final) as anchored:
-            image = get_source(origin, anchored.parent, options=options, beside=beside, progress=progress)
+            image = origin.fetch(anchored.parent, options=options, beside=beside, progress=progress)
         return replace(image, path=final)
 
     def anchored(self, path):
@@ -370,7 +362,7 @@ class ContainerModule(EasyBlock):
             provenance=local.provenance,
             ours=local.ours,
             believe_record="HPCMOD_UPDATE" in os.environ,  # `hpcmod update`: unchanged images are not read again
-            verify=lambda path: verify_sif_trust(path, local.copy_rule, os.environ, shown=local.path),
+            verify=lambda path: local.verify_copy(path, os.environ),
         )
         with boundary(), ProgressLine(f"copying {source['name']}") as progress:
             self.plan = self.make_plan(source["path"])  # refuses a damaged root file system before anything changes

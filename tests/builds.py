@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hpcmod.building.image import BuildOptions, Built, build_image
 from hpcmod.building.values.build_plan import BuildPlan, BuildStep, with_fingerprint
-from hpcmod.images.sif.reader import architecture_name
+from hpcmod.core.values.facts import architecture_name
 
 
 def make_plan(base: Path | str, *scripts: str, inputs: tuple[tuple[str, str], ...] = ()) -> BuildPlan:

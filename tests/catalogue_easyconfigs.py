@@ -12,7 +12,7 @@ from typing import Any
 from hpcmod.core.clock import now_text
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.images.trust.provenance import write_provenance
+from hpcmod.images import Sif
 from hpcmod.modules.values.easyconfig_text import CONSTANTS
 from hpcmod.modules.values.spec import parse_commands
 from hpcmod.modules.values.static_values import read_static_values
@@ -97,8 +97,8 @@ def place_images(easyconfigs: Iterable[Listed], stand_in: Path, central: Path) -
             continue
         link.symlink_to(stand_in)
         if reference.pinned:
-            write_provenance(
-                link, Provenance(reference.canonical, reference.digest, sha256, size, now_text(), "tests: a stand-in")
+            Sif(link).write_provenance(
+                Provenance(reference.canonical, reference.digest, sha256, size, now_text(), "tests: a stand-in")
             )
 
 

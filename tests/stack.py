@@ -55,9 +55,9 @@ class Stack:
     @property
     def packaging(self) -> str:
         """Version of the package `packaging` in the tiny image: the newest when it was built."""
-        from hpcmod.images.inspect.contents import read_facts
+        from hpcmod.images import Sif
 
-        return {package.name: package.version for package in read_facts(self.tiny_sif).packages}["packaging"]
+        return {package.name: package.version for package in Sif(self.tiny_sif).facts().packages}["packaging"]
 
     def environment(self, home: Path, **more: str) -> dict[str, str]:
         """Return the environment of a tool under test: our tools first on PATH, its own home directory, no module tool

@@ -13,7 +13,7 @@ from pathlib import Path
 from hpcmod.compat.host_stack import HostLibraries
 from hpcmod.compat.inspect.files import ContainerFiles
 from hpcmod.compat.values.loader import Search
-from hpcmod.images.sif.reader import architecture_name
+from hpcmod.core.values.facts import architecture_name
 from tests.corpus import Link, make_sif
 from tests.elf_files import elf
 from tests.squashfs_trees import Entry, directory, write_squashfs

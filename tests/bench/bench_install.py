@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpcmod.images.integrity import file_sha256
+from hpcmod.core.fs.checksums import file_sha256
 from tests.bench.measure import Row, alternate, must, traced_bytes
 from tests.stack import EasyBuild, Stack
 

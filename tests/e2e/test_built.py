@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.images.trust.provenance import read_provenance
+from hpcmod.images import Sif
 from tests.integration.conftest import sha256_of
 from tests.stack import CHECKOUT, Cluster, EasyBuild, Stack, run
 
@@ -72,7 +72,7 @@ def built(stack: Stack, base_image: Path, tmp_path_factory: pytest.TempPathFacto
 
 def test_eb_builds_the_image_with_that_engine_and_leaves_nothing_else(built: BuiltModule) -> None:
     (image,) = (built.builds / "p/PyTorch").glob("*.sif")
-    known = read_provenance(image)
+    known = Sif(image).provenance()
     assert known is not None and known.tool.endswith(" by buildah") and known.sha256 == sha256_of(built.sif)
     assert [path.name for path in (built.eb.prefix / "build").iterdir() if path.name.startswith(".")] == []
     kept = {path.suffix for path in (built.builds / "p/PyTorch").iterdir() if path.is_file()}

@@ -31,11 +31,10 @@ from hpcmod.core.resources import runscript_files
 from hpcmod.core.values.facts import Package, Provenance, PythonFacts
 from hpcmod.core.values.json_form import json_form
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images import Sif
 from hpcmod.images.layers.decompress import Allowance, open_tar
 from hpcmod.images.oci.image import Layer
 from hpcmod.images.oci.layout import read_layout
-from hpcmod.images.sif.reader import check_sif, read_sif
 from hpcmod.images.squashfs.reader import Squashfs
 from hpcmod.images.trust.provenance import parse_provenance
 from hpcmod.images.values.oci import choose_platform, parse_config, parse_manifest, parse_saved
@@ -250,7 +249,7 @@ def _sif(directory: Path) -> Iterator[Reader]:
 
     def read(data: bytes) -> None:
         path.write_bytes(data)
-        check_sif(read_sif(path), architecture="amd64")
+        Sif(path).check("amd64")
 
     yield Reader(read, lambda dice: mutate(dice, whole, places))
 
@@ -263,7 +262,7 @@ def _contents(directory: Path) -> Iterator[Reader]:
 
     def read(data: bytes) -> None:
         path.write_bytes(data)
-        read_facts(path)
+        Sif(path).facts()
 
     yield Reader(read, lambda dice: _flip_after(dice, dice.choice(seeds), 36864))
 

@@ -10,8 +10,8 @@ import pytest
 
 from hpcmod.core.errors import NotFoundError
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.images.acquire.fetch_sif import ObtainOptions
 from hpcmod.images.acquire.obtain import obtain
+from hpcmod.images.acquire.origin import ObtainOptions
 from hpcmod.images.oci.layout import read_layout
 from hpcmod.images.sif.reader import read_sif, squashfs_partition
 from hpcmod.images.squashfs.reader import Squashfs

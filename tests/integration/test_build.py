@@ -19,9 +19,7 @@ from hpcmod import __version__
 from hpcmod.building.ingredients import plan_own
 from hpcmod.building.values.building import BuildRequest
 from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError
-from hpcmod.images.inspect.contents import read_facts
-from hpcmod.images.sif.labels import read_labels
-from hpcmod.images.trust.provenance import read_provenance
+from hpcmod.images import Sif
 from tests.builds import build, engine_processes, left_behind, make_plan
 from tests.integration.conftest import sha256_of
 from tests.stack import CHECKOUT, Done, Stack, run
@@ -86,10 +84,10 @@ def test_each_engine_makes_an_image_of_the_same_scripts(
     assert inside(stack, out, "cat", "/opt/trial/words", "/opt/trial/user").stdout == "a b\n0\n"
     assert inside(stack, out, "cat", "/opt/trial/temporary").stdout == ""
     assert inside(stack, out, "sh", "-c", "echo $TRIAL").stdout == "of the recipe\n"
-    labels = read_labels(out)
+    labels = Sif(out).labels()
     assert (labels["org.hpcmod.recipe"], labels["org.hpcmod.options"]) == ("trial", "mpi=none ofi=swap")
     assert labels["org.hpcmod.fingerprint"] == built.fingerprint
-    assert dict(read_facts(out).labels)["org.hpcmod.fingerprint"] == built.fingerprint
+    assert dict(Sif(out).facts().labels)["org.hpcmod.fingerprint"] == built.fingerprint
     shown = run(
         [str(stack.apptainer), "inspect", "--json", "--labels", str(out)], stack.environment(tmp_path / "state")
     ).stdout
@@ -103,7 +101,7 @@ def test_an_image_with_the_same_fingerprint_is_reused(small_base: Path, tmp_path
     first = build(plan, out)
     again = build(plan, out, environ={"PATH": ""})  # empty PATH: no engine could start
     assert again.reused and (again.sha256, again.engine) == (first.sha256, "buildah")
-    known = read_provenance(out)
+    known = Sif(out).provenance()
     assert known is not None and known.reference == "recipe:trial" and known.tool == f"hpcmod {__version__} by buildah"
     with pytest.raises(BadInputError, match="was built from something else"):
         build(make_plan(small_base, FIRST + "true\n"), out)

@@ -25,9 +25,9 @@ from hpcmod.building.text.recipe import render_context, render_dockerfile
 from hpcmod.building.values.build_plan import BuildPlan, Download
 from hpcmod.building.values.building import BuildRequest
 from hpcmod.building.values.recipe import parse_recipe
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.resources import module_templates
-from hpcmod.images.integrity import file_sha256
-from hpcmod.images.sif.reader import architecture_name
+from hpcmod.core.values.facts import architecture_name
 from tests.recipe_stubs import make_sources, make_wheels, needed, write_programs
 from tests.registry import Registry
 from tests.small_base import make_small_base

@@ -15,12 +15,13 @@ from hpcmod.core.errors import BadInputError, HpcmodError, UntrustedError
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.trust import TrustPolicy, TrustRule
 from hpcmod.images.acquire import obtain as obtain_module
-from hpcmod.images.acquire.fetch_sif import FetchedSif, FetchTask, ObtainOptions
+from hpcmod.images.acquire.fetch_sif import FetchedSif, FetchTask
 from hpcmod.images.acquire.obtain import obtain
-from hpcmod.images.acquire.source import find_source, make_source
+from hpcmod.images.acquire.origin import ObtainOptions
 from hpcmod.images.sif.reader import read_sif
 from hpcmod.images.trust.policy import verify_sif_trust
 from hpcmod.images.verify import verify_image
+from hpcmod.modules.image_source import ImageSource
 from tests.oci_corpus import CASES, f, tar_bytes, write_case
 from tests.registry import Registry
 from tests.signatures import KeyPair, make_key, push_signature
@@ -161,7 +162,7 @@ def test_an_easyconfigs_file_is_checked_again_as_the_copy_it_becomes(
 ) -> None:
     policy = policies(signed["pem"])["signature"]
     shutil.copy(signed["pem good"], tmp_path / "s.sif")
-    found = find_source(make_source("s.sif", [], None), [str(tmp_path)], policy=policy, environ=options.environ)
+    found = ImageSource.make("s.sif", [], None).find([str(tmp_path)], policy=policy, environ=options.environ)
     assert found is not None
     assert verify_sif_trust(signed["pem good"], found.copy_rule, options.environ).needs
     with pytest.raises(UntrustedError):

@@ -15,20 +15,20 @@ from tests.stack import CHECKOUT
 
 CEILINGS = {
     "src/hpcmod": 5,
-    "src/hpcmod/core": 4820,
+    "src/hpcmod/core": 5255,  # 435 more, from images: sums and copies of files, the tally of progress
     "src/hpcmod/machine": 4235,  # 20 more: tables and facts of nodes nested in values
     "src/hpcmod/images": 10440,
-    "src/hpcmod/modules": 5635,  # 160 more: the names for other rooms; what is pure has files of its own
+    "src/hpcmod/modules": 5860,  # 160 more: the names for other rooms; 225 from images: the image of an easyconfig
     "src/hpcmod/compat": 3530,  # 10 more: what a stack has for GPUs is a value
     "src/hpcmod/catalogue": 11320,  # 5 more: notices that do not fit are reported
     "src/hpcmod/jobs": 3340,  # 5 more: the files of a job are a value
     "src/hpcmod/doctor": 1880,
-    "src/hpcmod/packages": 6855,
+    "src/hpcmod/packages": 6860,  # 3 more, from images: where conda packages are in an image
     "src/hpcmod/building": 2740,  # 25 more: the names for the easyblock; files that components share
     "src/hpcmod/notebooks": 1030,
     "src/hpcmod/runs": 6770,  # 105 more: pickles of others are read by our own reader
     "src/hpcmod/lint": 2600,
-    "src/hpcmod/importing": 2215,
+    "src/hpcmod/importing": 2220,  # 1 more: sums are in core, so one more import
     "tests": 4615,
     "tests/bench": 1110,
     "tests/corpora": 420,

@@ -12,7 +12,7 @@ from hpcmod.building.values.dockerfile import images_of
 from hpcmod.core.errors import UntrustedError
 from hpcmod.core.values.reference import OCI_KINDS, ImageReference
 from hpcmod.core.values.trust import TrustPolicy, check_pinned
-from hpcmod.images import verify_local_sif
+from hpcmod.images import LocalImage
 from hpcmod.images.trust.policy import rule_for, verify_image_trust
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def verify_bases(plan: BuildPlan, policy: TrustPolicy, *, access: Access, enviro
         if not rule.needs:
             continue
         if reference.kind not in OCI_KINDS:
-            verify_local_sif(Path(reference.path), reference, policy, checksum=None, environ=environ)
+            LocalImage.verify(Path(reference.path), reference, policy, checksum=None, environ=environ)
             continue
         if not reference.path and not reference.digest:
             raise UntrustedError(f"the base image {reference.canonical}: the site has a rule for {rule.source}", _PIN)

@@ -22,6 +22,8 @@ from hpcmod.building.engines.workspace import ELSEWHERE, Workspace, open_workspa
 from hpcmod.building.values.build_plan import BuildPlan
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError, explain_os_error
+from hpcmod.core.fs.checksums import file_sha256
+from hpcmod.core.fs.copying import copy_file
 from hpcmod.core.fs.replacing import Scratch, scratch
 from hpcmod.core.fs.space import Need, check_room
 from hpcmod.core.lock import hold_file
@@ -30,21 +32,7 @@ from hpcmod.core.progress import Progress
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import OCI_KINDS, ImageReference
 from hpcmod.core.values.trust import ANYTHING, TrustPolicy
-from hpcmod.images import (
-    Access,
-    ConvertOptions,
-    check_sif,
-    convert_image,
-    copy_image,
-    file_sha256,
-    read_layout,
-    read_provenance,
-    read_sif,
-    sidecar,
-    write_provenance,
-)
-from hpcmod.images.sif.labels import add_labels, read_labels
-from hpcmod.images.trust.provenance import is_remembered, remember
+from hpcmod.images import Access, ConvertOptions, Sif, convert_image, read_layout
 
 _ANYONE = Access()
 
@@ -102,7 +90,7 @@ def build_image(plan: BuildPlan, out: Path, *, options: BuildOptions, progress: 
     """
     out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
-    with hold_file(out, sidecar(out), tell=options.tell):
+    with hold_file(out, Sif(out).sidecar, tell=options.tell):
         there = find_built(out, plan.fingerprint, environ=options.environ)
         if there:
             _LOG.info("%s already exists, built from the same plan", out)
@@ -127,7 +115,7 @@ def prepare_build(plan: BuildPlan, out: Path, *, options: BuildOptions) -> Build
     if isinstance(options.engine, str):
         find_engines(options.engine, forms_of(plan))  # report a wrong name even if nothing has to be built
     out.parent.mkdir(parents=True, exist_ok=True)
-    with hold_file(out, sidecar(out), tell=options.tell):
+    with hold_file(out, Sif(out).sidecar, tell=options.tell):
         if find_built(out, plan.fingerprint, environ=options.environ):
             return options
         return replace(options, engine=_Build(plan, out, options, None).prepare())
@@ -137,11 +125,11 @@ def find_built(out: Path, fingerprint: str, *, environ: Mapping[str, str]) -> Bu
     """Find a SIF that this user built from the same plan, without reading it in full."""
     if not out.is_file():
         return None
-    known = read_provenance(out)
-    if known is None or known.size != out.stat().st_size or not is_remembered(known, environ):
+    known = Sif(out).provenance(environ)
+    if known is None or known.size != out.stat().st_size:
         return None
     with suppress(HpcmodError):
-        if read_labels(out).get(FINGERPRINT) == fingerprint:
+        if Sif(out).labels().get(FINGERPRINT) == fingerprint:
             return Built(out, known.sha256, known.tool.rpartition(" by ")[2], fingerprint, reused=True)
     return None
 
@@ -202,7 +190,7 @@ class _Build:
         except HpcmodError as err:
             raise self._with_log(err, workspace) from err
         if built.kind not in OCI_KINDS:
-            copy_image(built.path, staged, method="share", progress=self._progress)
+            copy_file(built.path, staged, method="share", progress=self._progress)
             return
         with read_layout(built, architecture=self._plan.architecture) as image:
             least = sum(layer.size for layer in image.layers) // _MOST_RATIO
@@ -222,8 +210,8 @@ class _Build:
     def _put_in_place(self, engine: Engine, made: Scratch) -> Built:
         """Check and label the SIF, write its provenance file, and move it to its final path."""
         plan, options = self._plan, self._options
-        check_sif(read_sif(made.path, shown=self._out), architecture=plan.architecture)
-        add_labels(made.path, dict(plan.labels))
+        Sif(made.path).check(plan.architecture, shown=self._out)
+        Sif(made.path).add_labels(dict(plan.labels))
         sha256 = file_sha256(made.path, self._progress)
         provenance = Provenance(
             reference=f"recipe:{plan.recipe}",
@@ -233,8 +221,7 @@ class _Build:
             time=now_text(),
             tool=f"hpcmod {__version__} by {engine.name}",
         )
-        remember(provenance, options.environ)
-        write_provenance(made.beside / self._out.name, provenance)
+        Sif(made.beside / self._out.name).write_provenance(provenance, options.environ)
         made.put()
         self._log.unlink(missing_ok=True)
         return Built(self._out, sha256, engine.name, plan.fingerprint, reused=False)

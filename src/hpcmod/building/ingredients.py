@@ -16,13 +16,14 @@ from hpcmod.building.values.definition import files_of
 from hpcmod.building.values.pins import Pin, merge_pins, new_pins, parse_lock
 from hpcmod.building.values.recipe import Recipe, choose_recipe, parse_addresses, parse_recipe
 from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError, VerificationError
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.fs.reading import UnusableFileError, read_text
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.tree import write_file
 from hpcmod.core.lock import hold
 from hpcmod.core.progress import Progress
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.images import Access, file_sha256, open_root
+from hpcmod.images import Access, Sif
 from hpcmod.images.acquire.fetch import FileRequest, fetch_file
 from hpcmod.images.registry import resolve
 
@@ -154,7 +155,7 @@ def _plan_definition(file: Path, architecture: str) -> BuildPlan:
 
 def read_used(sif: Path) -> tuple[Pin, ...]:
     """Read from a built image which sources and pip packages it was built from."""
-    with open_root(sif) as squashfs:
+    with Sif(sif).root() as squashfs:
         if squashfs.find(_USED) is None:
             return ()
         text = squashfs.read_bytes(_USED, _USED_LIMIT).decode("utf-8", errors="replace")

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hpcmod.core.errors import BadInputError, VerificationError
+from hpcmod.core.fs.checksums import check_sha256, file_sha256
 from hpcmod.core.fs.reading import UnusableFileError, open_regular
 from hpcmod.core.fs.replacing import replacing
 from hpcmod.core.fs.space import Need, check_room
 from hpcmod.core.fs.temporary import clear_leftovers
-from hpcmod.core.progress import Progress
-from hpcmod.images import Tally, check_sha256, file_sha256
+from hpcmod.core.progress import Progress, Tally
 
 SUMS = "SHA256SUMS"
 

@@ -11,10 +11,10 @@ from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.visible.kept import KEPT_MODULE, kept_directory
 from hpcmod.catalogue.visible.modulefiles import script_files, visible_files
 from hpcmod.core.errors import NotFoundError
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.progress import Progress
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
-from hpcmod.images import file_sha256
 from hpcmod.modules import read_record
 
 _REPAIR = "To repair it, publish the same image under the same name again."

@@ -38,7 +38,7 @@ from hpcmod.compat.values.stack import MPICH as MPICH_FAMILY
 from hpcmod.compat.values.verdict import Case, HostFacts, Loaded, Unmet, Verdict, find_unmet, judge
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.values.finding import FAIL, WARN, Finding
-from hpcmod.images import read_facts
+from hpcmod.images import Sif
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import IN_CONTAINER, Site
 from hpcmod.modules import explain_binds
@@ -107,7 +107,7 @@ def make_case(
 
     Raises HpcmodError if the image cannot be read.
     """
-    facts = read_facts(sif)
+    facts = Sif(sif).facts()
     libraries = libraries or read_libraries()
     swaps = swaps_libraries(facts, site)
     bound = _find_binds(site, environ, binds, swaps=swaps)

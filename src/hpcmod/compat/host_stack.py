@@ -14,7 +14,7 @@ from hpcmod.compat.host_files import files_of_host, read_search
 from hpcmod.compat.inspect.library_path import INJECTED
 from hpcmod.compat.values.loader import Files, Search, find_library
 from hpcmod.compat.values.verdict import HostFacts
-from hpcmod.images import architecture_name
+from hpcmod.core.values.facts import architecture_name
 from hpcmod.machine import read_gpu_targets
 from hpcmod.machine.values.site import Site
 

@@ -27,6 +27,8 @@ from hpcmod.compat.values.netstack import (
 )
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, LackingError, NoSpaceError, NotFoundError, explain_os_error
+from hpcmod.core.fs.checksums import file_sha256
+from hpcmod.core.fs.copying import copy_file
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.fs.replacing import replacing_directory
 from hpcmod.core.fs.temporary import clear_leftovers
@@ -34,7 +36,6 @@ from hpcmod.core.fs.tree import write_file
 from hpcmod.core.lock import hold
 from hpcmod.core.progress import Progress
 from hpcmod.core.text.quote import sh_word
-from hpcmod.images import copy_image, file_sha256
 from hpcmod.machine.values.bind import ON_HOST, version_key
 
 _LIMIT = 16 << 20  # bytes; size limit of a capture's record
@@ -184,7 +185,7 @@ def _free_name(wanted: Path) -> Path:
 def _fill(directory: Path, capture: Capture, progress: Progress | None) -> None:
     total, done = sum(library.size for library in capture.libraries), 0
     for library in capture.libraries:
-        copy_image(library.source, directory / library.file, checksum=library.sha256)
+        copy_file(library.source, directory / library.file, checksum=library.sha256)
         for link in library.links:
             (directory / link).symlink_to(library.file)
         done += library.size

@@ -8,9 +8,9 @@ from pathlib import Path
 from hpcmod.compat.install_netstack import is_whole, plan_capture, read_capture
 from hpcmod.compat.values.netstack import Capture, CapturedLibrary
 from hpcmod.core.errors import BadInputError, NotFoundError
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
-from hpcmod.images import file_sha256
 
 
 def check_capture(directory: Path) -> Iterator[Finding]:

@@ -1,12 +1,13 @@
-"""One line of progress on a terminal, and a few plain lines elsewhere."""
+"""One line of progress on a terminal, a few plain lines elsewhere; and what limits how often progress is reported."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TextIO
 
@@ -17,6 +18,7 @@ Progress = Callable[[int, int], None]
 """Called with the bytes done and the total (0 if unknown)."""
 
 _UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
+_TICK = 0.1  # seconds
 _SELDOM = 10.0  # seconds between two lines in a log; also before the first, so short work prints nothing
 
 
@@ -59,6 +61,43 @@ class ProgressLine:
         self._stream.write("\r\x1b[K" if ended else "")
         self._drew = not ended
         self._stream.flush()
+
+
+class Ticker:
+    """Report progress at most ten times a second, and always at the end."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._due = 0.0
+
+    def tick(self, done: int) -> None:
+        """Report `done` as the number of finished bytes, unless the last report was too recent."""
+        if self._progress is None:
+            return
+        now = time.monotonic()
+        if now >= self._due or done == self._total:
+            self._due = now + _TICK
+            self._progress(done, self._total)
+
+
+class Tally:
+    """The bytes of each blob, updated by the fetching threads and shown as one total."""
+
+    def __init__(self, what: str, sizes: Mapping[str, int], progress: Progress | None = None) -> None:
+        self.what = what
+        """The image's name, for messages."""
+        self._done = dict.fromkeys(sizes, 0)
+        self._sum = 0
+        self._ticker = Ticker(progress, sum(sizes.values()))
+        self._lock = threading.Lock()
+
+    def set(self, digest: str, done: int) -> None:
+        """Set the number of bytes of a blob that have arrived."""
+        with self._lock:
+            self._sum += done - self._done[digest]
+            self._done[digest] = done
+            self._ticker.tick(self._sum)
 
 
 def render_progress(done: int, total: int, seconds: float, *, before: int = 0) -> str:

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, LackingError, NoSpaceError
+from hpcmod.core.fs.copying import FULL, free_bytes, write_all_at
 from hpcmod.core.fs.ownership import others_may_change
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.lock import clear_dead, hold, read_holder
-from hpcmod.images.copy import FULL, free_bytes, write_all_at
 
 SETTING = "move the cache with HPCMOD_CACHE=DIRECTORY"
 """How to move the cache to another disk, as the end of a sentence."""

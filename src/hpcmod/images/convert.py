@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,10 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from hpcmod.core.errors import explain_os_error
+from hpcmod.core.errors import BadInputError, explain_os_error
 from hpcmod.core.log import Logger
-from hpcmod.core.progress import Progress
-from hpcmod.images.integrity import Ticker
+from hpcmod.core.progress import Progress, Ticker
 from hpcmod.images.layers.decompress import Allowance, open_tar
 from hpcmod.images.layers.layer_tree import LayerTree
 from hpcmod.images.layers.merge import Hidden, Record, merge_layers, missing, read_layer, read_missing
@@ -47,6 +47,21 @@ class ConvertOptions:
     """Compression level; None for the compressor's default."""
     most_memory: int = 750_000_000
     """Bytes of memory for the entries of all layers: enough for 1,100,000 files with paths of 80 bytes."""
+
+    @classmethod
+    def parse(cls, compression: str) -> ConvertOptions:
+        """Parse NAME[:LEVEL] into options; an empty string gives the default.
+
+        Raises HpcmodError if the compressor or level is unknown, or its library is missing.
+        """
+        if not compression:
+            return cls()
+        name, colon, level = compression.partition(":")
+        if colon and not re.fullmatch(r"[0-9]{1,2}", level):
+            fault = f"compression {compression!r}: {level!r} is not a valid level"
+            raise BadInputError(fault, "Write it as zstd:3 or gzip:6.")
+        chosen = codec(name, int(level) if level else None)
+        return cls(compression=chosen.name, level=chosen.level)
 
 
 @dataclass(frozen=True)

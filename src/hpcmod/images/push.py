@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from hpcmod.core.errors import BadInputError, NotFoundError, VerificationError
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.fs.reading import open_regular, read_file
 from hpcmod.core.progress import Progress
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.images.integrity import file_sha256
 from hpcmod.images.sif.reader import read_sif, squashfs_partition
 from hpcmod.images.trust.cosign import ANNOTATION, MEDIA_TYPE, TYPE, import_cryptography
 from hpcmod.images.values.oci import MANIFEST_LIMIT, Manifest, OciDescriptor, parse_manifest

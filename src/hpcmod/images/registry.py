@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hpcmod.core.errors import BadInputError
+from hpcmod.core.fs.checksums import file_sha256
+from hpcmod.core.fs.copying import copy_file
 from hpcmod.core.fs.space import Need, check_room
-from hpcmod.core.progress import Progress
+from hpcmod.core.progress import Progress, Tally
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.images.blobs.download import Downloads
 from hpcmod.images.blobs.streamed import open_stream
 from hpcmod.images.cache import SETTING, Cache
-from hpcmod.images.copy import copy_image
-from hpcmod.images.integrity import Tally, file_sha256
 from hpcmod.images.oci.image import OciImage, make_image
 from hpcmod.images.values.oci import Manifest, OciDescriptor, choose_platform, parse_manifest
 from hpcmod.images.web.credentials import USUAL, Access
@@ -117,7 +117,7 @@ def fetch_artifact(
 def _put(store: Cache, blob: OciDescriptor, out: Path, *, keep: bool) -> None:
     """Move a fetched file to its path; with `keep`, leave it in the cache too."""
     if keep:
-        copy_image(store.path(blob.digest), out, checksum=blob.digest)
+        copy_file(store.path(blob.digest), out, checksum=blob.digest)
         return
     try:
         store.path(blob.digest).chmod(0o644)

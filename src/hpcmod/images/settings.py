@@ -14,11 +14,10 @@ from pathlib import Path
 from string import Template
 
 from hpcmod.core.errors import BadInputError, LackingError
-from hpcmod.images.acquire.fetch_sif import ObtainOptions
+from hpcmod.core.values.facts import architecture_name
+from hpcmod.images.acquire.origin import ObtainOptions
 from hpcmod.images.cache import Cache
 from hpcmod.images.convert import ConvertOptions
-from hpcmod.images.sif.format import architecture_name
-from hpcmod.images.squashfs.codecs import codec
 from hpcmod.images.web.credentials import Access
 from hpcmod.machine.values.site import Site
 
@@ -60,27 +59,13 @@ def make_options(
     )
 
 
-def parse_compression(text: str) -> ConvertOptions:
-    """Parse NAME[:LEVEL] into options; an empty string gives the default.
-
-    Raises HpcmodError if the compressor or level is unknown, or its library is missing.
-    """
-    if not text:
-        return ConvertOptions()
-    name, colon, level = text.partition(":")
-    if colon and not re.fullmatch(r"[0-9]{1,2}", level):
-        raise BadInputError(f"compression {text!r}: {level!r} is not a valid level", "Write it as zstd:3 or gzip:6.")
-    chosen = codec(name, int(level) if level else None)
-    return ConvertOptions(compression=chosen.name, level=chosen.level)
-
-
 def make_conversion(site: Site, environ: Mapping[str, str], *, compression: str | None = None) -> ConvertOptions:
     """Make the options of a conversion; `compression` overrides that of the profile.
 
     Raises HpcmodError if the compressor or level is unknown, its library is missing, or HPCMOD_MAX_MEMORY is not a
     number.
     """
-    options = parse_compression(compression or site.images.compression)
+    options = ConvertOptions.parse(compression or site.images.compression)
     megabytes = environ.get("HPCMOD_MAX_MEMORY", "")
     if not megabytes:
         return options
@@ -94,13 +79,13 @@ def open_cache(site: Site, environ: Mapping[str, str]) -> Cache:
 
     Raises LackingError if no directory can be found, or it cannot be created for its group.
     """
-    directory = cache_directory(site, environ)
+    directory = _cache_directory(site, environ)
     if site.images.cache_group and not environ.get("HPCMOD_CACHE") and not directory.exists():
         _make_shared(directory, site.images.cache_group)
     return Cache(directory)
 
 
-def cache_directory(site: Site, environ: Mapping[str, str]) -> Path:
+def _cache_directory(site: Site, environ: Mapping[str, str]) -> Path:
     """Return the directory of the cache, which may not exist."""
     if environ.get("HPCMOD_CACHE"):
         return Path(environ["HPCMOD_CACHE"])

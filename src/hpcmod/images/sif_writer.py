@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from hpcmod.core.errors import BadInputError
-from hpcmod.images.integrity import BLOCK, hash_range
+from hpcmod.core.fs.checksums import BLOCK, hash_range
 from hpcmod.images.sif.format import ARCHITECTURES, DESCRIPTOR, HEADER, MAGIC, PARTITION_EXTRA, PRIMARY, TYPES, VERSION
 
 _LAUNCH = b"#!/usr/bin/env run-singularity\n"

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError
+from hpcmod.core.fs.checksums import check_sha256, file_sha256
 from hpcmod.core.progress import Progress
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
 from hpcmod.core.values.trust import TrustEvidence, TrustPolicy, TrustRule, check_pinned
-from hpcmod.images.acquire.fetch_sif import ObtainOptions
-from hpcmod.images.integrity import check_sha256, file_sha256
+from hpcmod.images.acquire.origin import ObtainOptions
 from hpcmod.images.registry import open_registry_image, resolve
 from hpcmod.images.sif.reader import read_sif, squashfs_partition
-from hpcmod.images.trust.policy import rule_for, verify_image_trust, verify_local_sif
+from hpcmod.images.trust.policy import LocalImage, rule_for, verify_image_trust
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def verify_image(
         raise BadInputError(f"{reference.canonical}: not a SIF, docker://... or oras://...", "See: hpcmod fetch")
     sif = Path(reference.path)
     squashfs_partition(read_sif(sif))
-    found = verify_local_sif(sif, reference, policy, checksum=options.checksum, environ=options.environ)
+    found = LocalImage.verify(sif, reference, policy, checksum=options.checksum, environ=options.environ)
     sha256 = file_sha256(sif, progress)
     for expected in (options.checksum, found.sha256):
         check_sha256(sif, expected=expected, found=sha256)

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, HpcmodError
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.values.facts import ImageFacts
-from hpcmod.images import file_sha256, read_facts
+from hpcmod.images import Sif
 from hpcmod.importing.formats import ImportFormat, Watch
 from hpcmod.importing.outcome import (
     Findings,
@@ -50,7 +51,7 @@ def import_sif(paths: Iterable[Path], watch: Watch) -> Iterator[Outcome]:
 
 def _describe(path: Path) -> Outcome:
     try:
-        return describe_sif(read_facts(path), path)
+        return describe_sif(Sif(path).facts(), path)
     except (HpcmodError, OSError) as err:
         return refused(path, err)
 

@@ -14,7 +14,7 @@ from hpcmod.jobs.values.slurm import value_of
 from hpcmod.modules import Installed, find_packages
 
 if TYPE_CHECKING:
-    from hpcmod.images import ImageCommands
+    from hpcmod.core.values.facts import ImageCommands
 
 _IN_CONTAINER = ("/staged-data/", "/runscripts/", "/user-software/")
 """Directories that exist only in a job's container."""
@@ -92,10 +92,10 @@ def _read_image(installed: Installed, paths: Sequence[str]) -> ImageCommands | N
     packages = find_packages(installed.root, installed.record.own_packages, os.environ)
     if not image.is_file() or packages.is_file():
         return None
-    from hpcmod.images import read_commands
+    from hpcmod.images import Sif
 
     try:
-        return read_commands(image, [path for path in paths if path.startswith("/")])
+        return Sif(image).commands([path for path in paths if path.startswith("/")])
     except HpcmodError:  # the checks of the image report the error
         return None
 

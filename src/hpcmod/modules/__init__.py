@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from hpcmod.modules.eb import find_eb as find_eb
     from hpcmod.modules.eb import report_exit_code as report_exit_code
     from hpcmod.modules.eb import run_eb as run_eb
+    from hpcmod.modules.image_source import ImageSource as ImageSource
+    from hpcmod.modules.image_source import image_directories as image_directories
+    from hpcmod.modules.image_source import parse_checksum as parse_checksum
     from hpcmod.modules.installed import Installed as Installed
     from hpcmod.modules.installed import find_in_trees as find_in_trees
     from hpcmod.modules.installed import find_installed as find_installed
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from hpcmod.modules.own_site import site_of as site_of
     from hpcmod.modules.placed import PrivateInstallation as PrivateInstallation
     from hpcmod.modules.python_module import check_python_module as check_python_module
+    from hpcmod.modules.python_packages import read_packages as read_packages
+    from hpcmod.modules.python_packages import read_packages_in as read_packages_in
     from hpcmod.modules.remove import find_unfinished_removal as find_unfinished_removal
     from hpcmod.modules.remove import make_removal as make_removal
     from hpcmod.modules.remove import remove_installation as remove_installation

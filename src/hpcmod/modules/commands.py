@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcmod.core.errors import NotFoundError
-from hpcmod.images import read_commands
+from hpcmod.images import Sif
 from hpcmod.machine.values.tables import Binds
 from hpcmod.modules.values.plan import RUNSCRIPTS_IN_CONTAINER
 from hpcmod.modules.values.spec import Commands
@@ -21,7 +21,7 @@ def find_missing_programs(commands: Commands, image: Path, binds: Binds) -> dict
     programs = {name: words[0] for name, words in commands}
     if not programs:
         return {}
-    commands_of_image = read_commands(image, [path for path in programs.values() if path.startswith("/")])
+    commands_of_image = Sif(image).commands([path for path in programs.values() if path.startswith("/")])
     bound = (RUNSCRIPTS_IN_CONTAINER, *(bind.place for group in binds for bind in group), *commands_of_image.absent)
     return {
         name: program

@@ -20,7 +20,7 @@ from hpcmod.core.fs.removal import prune
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.lock import hold, lock_name
 from hpcmod.core.values.text import is_file_name
-from hpcmod.images import sidecar
+from hpcmod.images import Sif
 from hpcmod.modules.installed import Installed, read_installed, read_record
 from hpcmod.modules.own_default import unmark_default
 from hpcmod.modules.user_layer import has_additions, is_shipped
@@ -102,7 +102,7 @@ def _paths_of(installed: Installed) -> set[Path]:
     """Return the paths in the record, the image's definition, and the directory of EasyBuild's logs."""
     image = Path(installed.image.path)
     names = (*(name for name, _ in installed.record.files), f"{DEFINITIONS}/{image.stem}.def", RECORD, "easybuild")
-    return {installed.root / name for name in names} | {image, sidecar(image)}
+    return {installed.root / name for name in names} | {image, Sif(image).sidecar}
 
 
 def remove_installation(installed: Installed, removal: Removal, *, tell: Callable[[str], None]) -> None:

@@ -17,22 +17,16 @@ from pathlib import Path
 from hpcmod import __version__
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError
+from hpcmod.core.fs.checksums import check_sha256, file_sha256
+from hpcmod.core.fs.copying import copy_file
 from hpcmod.core.fs.replacing import replacing
 from hpcmod.core.fs.striping import set_layout
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree, write_file
 from hpcmod.core.progress import Progress
 from hpcmod.core.resources import runscript_files
-from hpcmod.core.values.facts import Provenance
-from hpcmod.images import (
-    architecture_name,
-    check_sha256,
-    check_sif,
-    copy_image,
-    extract_definition,
-    file_sha256,
-    read_sif,
-)
+from hpcmod.core.values.facts import Provenance, architecture_name
+from hpcmod.images import Sif
 from hpcmod.machine.values.site import RUNTIMES
 from hpcmod.modules import user_layer
 from hpcmod.modules.installed import read_record
@@ -111,7 +105,7 @@ def clear_parts(root: Path, *, alone: bool = False) -> None:
 
 def write_definition(plan: InstallPlan, image: Path) -> None:
     """Write the definition that an image contains, if any, below share/docker-defs, where LUMI's modules have it."""
-    definition = extract_definition(image)
+    definition = Sif(image).definition()
     if definition:
         tree = Tree(Path(plan.spec.root))
         tree.make_directory(Path(DEFINITIONS))
@@ -124,7 +118,7 @@ def install_image(plan: InstallPlan, source: VerifiedSif, ways: Ways) -> Install
     Raises HpcmodError if the image is not a SIF for this machine, its checksum does not match, or it does not fit on
     the disk.
     """
-    check_sif(read_sif(source.path), architecture=source.architecture)
+    Sif(source.path).check(source.architecture)
     shared = ways.shared
     own = shared.final(plan.own_sif) if shared else Path(plan.own_sif)
     if plan.image_mode == "central" and _is_found_by_module(plan, source.path):
@@ -139,7 +133,7 @@ def install_image(plan: InstallPlan, source: VerifiedSif, ways: Ways) -> Install
     mode = "share" if may_link else plan.image_mode.replace("central", "copy")
     with shared.anchored(own) if shared else nullcontext(own) as anchored, replacing(anchored) as partial:
         set_layout(partial.parent, plan.site.images.striping, ways.tell)
-        result = copy_image(source.path, partial, checksum=source.checksum, method=mode, progress=ways.progress)
+        result = copy_file(source.path, partial, checksum=source.checksum, method=mode, progress=ways.progress)
         source.verify(partial)
         if own.exists():
             ways.prove(partial)

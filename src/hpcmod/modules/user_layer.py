@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.fs.replacing import replacing_directory
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.values.facts import PythonFacts
 from hpcmod.core.values.json_form import parse_json
-from hpcmod.images import file_sha256
 from hpcmod.modules.values.install_record import DESCRIBED, PACKED, USER_SOFTWARE
 from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER, PackedPackages
 from hpcmod.modules.values.plan import UserLayer

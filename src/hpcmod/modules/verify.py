@@ -11,11 +11,11 @@ from itertools import chain
 from pathlib import Path
 
 from hpcmod.core.errors import VerificationError
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.progress import Progress
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, Finding
-from hpcmod.images import file_sha256
 from hpcmod.modules.installed import Installed, find_installed, module_trees, read_record
 from hpcmod.modules.values.install_record import IMAGE, MODULEFILE, NO_RECORD, PACKAGES, SCRIPTS, is_started, link_of
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, LackingError
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.tree import write_file
 from hpcmod.core.progress import Progress
 from hpcmod.core.values.json_form import SPLICED
-from hpcmod.images import file_sha256
 from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER, PackagePlace, make_tag, state_file
 from hpcmod.packages.bake.environment import write_environment
 from hpcmod.packages.bake.image import BakedPackages, BaseImage, bake, read_base

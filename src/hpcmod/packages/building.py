@@ -12,12 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.core.errors import HpcmodError, LackingError
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.fs.replacing import replacing, scratch
 from hpcmod.core.fs.space import Need, check_room
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.process import Completed, follow, run
-from hpcmod.images import file_sha256, pack_directory
+from hpcmod.images import pack_directory
 from hpcmod.machine.values.bind import Bind
 from hpcmod.modules import write_venv
 from hpcmod.modules.values.place import SOURCE_TIME, USER_LAYER_IN_CONTAINER

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, CheckFailedError
 from hpcmod.core.fs.tree import write_file
-from hpcmod.images import read_packages_in
-from hpcmod.images.inspect.contents import CONDA_IN_CONTAINER
 from hpcmod.machine.values.bind import Bind
+from hpcmod.modules import read_packages_in
 from hpcmod.modules.values.place import SOURCE_TIME, USER_LAYER_IN_CONTAINER
 from hpcmod.packages.bake.environment import Environment
 from hpcmod.packages.bake.image import BaseImage
@@ -21,7 +20,7 @@ from hpcmod.packages.building import run_compileall, scratch_layer
 from hpcmod.packages.conda.image import CondaImage, read_conda_image
 from hpcmod.packages.conda.linking import Prefix, link_conda
 from hpcmod.packages.conda.solving import CUDA_VARIABLE, check_no_python, fetch_conda, solve_conda
-from hpcmod.packages.values.conda import NO_CONDA, CondaPackage, CondaPart, merge_conda, with_times
+from hpcmod.packages.values.conda import CONDA_IN_CONTAINER, NO_CONDA, CondaPackage, CondaPart, merge_conda, with_times
 from hpcmod.packages.values.requirement import normalize_package
 
 _DIRECTORY = "prefix"

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hpcmod.core.errors import HpcmodError
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, Finding
-from hpcmod.images import file_sha256
 from hpcmod.modules import Installed
 from hpcmod.modules.values.install_record import PACKAGES
 from hpcmod.modules.values.place import CHOICE_VARIABLE, DEFAULT_SET, parse_choice, state_file

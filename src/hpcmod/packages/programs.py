@@ -12,8 +12,9 @@ from pathlib import Path
 
 from hpcmod.core.fs.reading import open_regular, read_file
 from hpcmod.core.fs.tree import write_file
-from hpcmod.images import Squashfs, open_root, read_packages_in
+from hpcmod.images import Sif, Squashfs
 from hpcmod.images.values.metadata import METADATA, read_package
+from hpcmod.modules import read_packages_in
 from hpcmod.packages.values.plan import PackageTarget
 from hpcmod.packages.values.requirement import normalize_package
 from hpcmod.packages.values.sources import PipMetadata
@@ -36,7 +37,7 @@ def copy_programs(target: PackageTarget, venv: Path) -> None:
 
     `venv`: The virtual environment on this host.
     """
-    with open_root(target.sif) as root:
+    with Sif(target.sif).root() as root:
         for name, text in _find_programs(root, target):
             script = venv / "bin" / name
             if not script.exists():

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.core.errors import BadInputError, LackingError
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.fs.replacing import replacing
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.values.json_form import json_form
-from hpcmod.images import file_sha256
 from hpcmod.modules import has_additions, is_shipped, read_shipped
 from hpcmod.modules.values.install_record import DESCRIBED, PACKED, USER_SOFTWARE, InstalledImage
 from hpcmod.modules.values.place import PackedPackages, state_file

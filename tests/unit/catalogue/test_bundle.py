@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.bundle import SUMS, read_bundle, write_bundle
+from hpcmod.core import progress
 from hpcmod.core.errors import BadInputError, HpcmodError, VerificationError
-from hpcmod.images import integrity
 from tests.corpus import make_random, make_sif
 
 
@@ -149,7 +149,7 @@ def test_a_file_with_an_unexpected_checksum_is_not_bundled(tmp_path: Path, files
 @pytest.fixture
 def each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Report progress each time there is some, instead of ten times per second."""
-    monkeypatch.setattr(integrity, "_TICK", 0.0)
+    monkeypatch.setattr(progress, "_TICK", 0.0)
 
 
 @pytest.mark.usefixtures("each_tick")

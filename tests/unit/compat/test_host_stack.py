@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.compat.host_stack import find_injected, read_host, read_libraries
-from hpcmod.images.sif.reader import architecture_name
+from hpcmod.core.values.facts import architecture_name
 from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.tables import Gpus
 from tests.stacks import Stubs, make_host, named, stub

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from hpcmod.core import progress
-from hpcmod.core.progress import ProgressLine, render_progress
+from hpcmod.core.progress import ProgressLine, Tally, Ticker, render_progress
 from tests.calls import Terminal
 
 GB = 1_000_000_000
@@ -119,3 +119,23 @@ def test_talk_goes_to_stderr_so_that_stdout_stays_data(capsys: pytest.CaptureFix
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("copying: 1.0 of 2.0 GB")
+
+
+def test_progress_comes_seldom_but_always_at_the_end() -> None:
+    told: list[tuple[int, int]] = []
+    ticker = Ticker(lambda done, total: told.append((done, total)), 1000)
+    for done in range(1, 1001):
+        ticker.tick(done)
+    assert told[0] == (1, 1000)
+    assert told[-1] == (1000, 1000)
+    assert len(told) < 10
+
+
+def test_bytes_of_all_blobs_are_added_up_and_one_that_is_fetched_again_counts_from_its_start() -> None:
+    told: list[tuple[int, int]] = []
+    tally = Tally("an image", {"a": 100, "b": 200, "c": 0}, progress=lambda *both: told.append(both))
+    tally.set("a", 45)
+    assert told == [(45, 300)]
+    for digest, done in (("b", 200), ("a", 0), ("a", 100)):
+        tally.set(digest, done)
+    assert told[-1] == (300, 300)

@@ -15,10 +15,10 @@ from typing import BinaryIO
 import pytest
 
 from hpcmod.core.errors import BadInputError, HpcmodError, NoSpaceError, VerificationError
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.images import convert as converting
 from hpcmod.images.convert import ConvertedImage, ConvertOptions, convert_image
-from hpcmod.images.integrity import file_sha256
 from hpcmod.images.layers import decompress
 from hpcmod.images.layers.decompress import Allowance
 from hpcmod.images.layers.tar import TarEntry

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod import images
-from hpcmod.images.inspect import contents
+from hpcmod.images.sif_file import Sif
 from tests.oci_corpus import f, tar_bytes, write_layout
 from tests.stack import CHECKOUT
 
@@ -32,7 +32,7 @@ def test_the_page_converts_a_layout_to_a_sif(
 def test_a_name_is_imported_when_it_is_used() -> None:
     code = "import sys, hpcmod.images; print(any(name.startswith('hpcmod.images.') for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
-    assert images.read_facts is contents.read_facts
+    assert images.Sif is Sif
 
 
 def test_an_unknown_name_is_an_error() -> None:

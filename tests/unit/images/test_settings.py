@@ -10,7 +10,8 @@ import pytest
 
 from hpcmod.core.errors import HpcmodError, LackingError
 from hpcmod.core.values.trust import TrustPolicy
-from hpcmod.images.settings import make_conversion, make_options, open_cache, parse_compression
+from hpcmod.images.convert import ConvertOptions
+from hpcmod.images.settings import make_conversion, make_options, open_cache
 from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.tables import Images
 
@@ -77,7 +78,7 @@ def test_an_unknown_group_is_an_error_in_the_profile(tmp_path: Path) -> None:
     ("text", "name", "level"), [("gzip:9", "gzip", 9), ("none", "none", None), ("zstd:19", "zstd", 19)]
 )
 def test_a_compressor_may_have_a_level(text: str, name: str, level: int | None) -> None:
-    found = parse_compression(text)
+    found = ConvertOptions.parse(text)
     assert found.compression == name
     assert level is None or found.level == level
 
@@ -85,7 +86,7 @@ def test_a_compressor_may_have_a_level(text: str, name: str, level: int | None) 
 @pytest.mark.parametrize("text", ["zip", "gzip:", "gzip:-1", "gzip:999", "zstd:x", ":3"])
 def test_an_unknown_compressor_is_refused(text: str) -> None:
     with pytest.raises(HpcmodError):
-        parse_compression(text)
+        ConvertOptions.parse(text)
 
 
 def test_the_users_options_override_the_profile(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from hpcmod.core.errors import (
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.trust import TrustPolicy, TrustRule
-from hpcmod.images.acquire.fetch_sif import ObtainOptions
+from hpcmod.images.acquire.origin import ObtainOptions
 from hpcmod.images.trust.provenance import write_provenance
 from hpcmod.images.verify import Verified, verify_image
 from hpcmod.images.web.credentials import Access

@@ -8,6 +8,7 @@ import pytest
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts
+from hpcmod.images import Sif
 from hpcmod.importing.outcome import ImportedEasyconfig, Refused
 from hpcmod.importing.sif import describe_sif, import_sif
 
@@ -99,7 +100,7 @@ def test_refuses_a_file_that_is_not_a_sif_with_the_reason(tmp_path: Path) -> Non
 
 def test_each_is_hashed_as_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If you stop at the second of a hundred large images, you keep the result of the first."""
-    monkeypatch.setattr("hpcmod.importing.sif.read_facts", lambda _: BARE)
+    monkeypatch.setattr(Sif, "facts", lambda _: BARE)
     for name in ("x_1.sif", "x_2.sif"):
         (tmp_path / name).write_text("stands for an image")
     hashed: list[str] = []

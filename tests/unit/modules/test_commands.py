@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import NotFoundError
-from hpcmod.images.inspect.contents import ImageCommands
+from hpcmod.core.values.facts import ImageCommands
+from hpcmod.images import Sif
 from hpcmod.machine.values.bind import Bind
-from hpcmod.modules import commands
 from hpcmod.modules.commands import check_wrapped_commands, find_missing_programs
 
 IMAGE = Path("/images/toy.sif")
@@ -17,7 +17,7 @@ BINDS = ((Bind("/site/tools"),),)
 @pytest.fixture(autouse=True)
 def _image(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ImageCommands(frozenset({"python"}), ("/host/bin",), frozenset({"/opt/tool"}))
-    monkeypatch.setattr(commands, "read_commands", lambda image, paths: found)
+    monkeypatch.setattr(Sif, "commands", lambda _, paths: found)
 
 
 def test_programs_of_the_image_of_binds_and_of_the_run_scripts_are_there() -> None:

@@ -15,8 +15,7 @@ import pytest
 from hpcmod import __version__
 from hpcmod.core.errors import CheckFailedError, HpcmodError, LackingError, UntrustedError, VerificationError
 from hpcmod.core.resources import runscript_files
-from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts
-from hpcmod.images.sif.reader import architecture_name
+from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts, architecture_name
 from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.tables import Images
 from hpcmod.modules import store

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import BadInputError, CheckFailedError, LackingError
-from hpcmod.images.inspect.contents import read_facts
-from hpcmod.images.integrity import file_sha256
+from hpcmod.core.fs.checksums import file_sha256
+from hpcmod.images import Sif
 from hpcmod.packages import baking
 from hpcmod.packages.bake.image import read_base
 from hpcmod.packages.bake.writing import NewFile
@@ -45,7 +45,7 @@ def test_the_base_is_read_with_its_python_packages_and_checksum(tmp_path: Path) 
     base = read_base(sif, "image.sif")
     assert (base.shown, base.sha256) == ("image.sif", file_sha256(sif))
     target = make_target(base)
-    assert (target.module, target.packages) == (base.shown, read_facts(sif).packages)
+    assert (target.module, target.packages) == (base.shown, Sif(sif).facts().packages)
     assert target.python.version == "3.12"
     assert read_base(sif, "x", sha256="5" * 64).sha256 == "5" * 64
 

@@ -10,12 +10,11 @@ import pytest
 
 from hpcmod.core.errors import BadInputError, CheckFailedError, HpcmodError
 from hpcmod.core.values.facts import Package
-from hpcmod.images.inspect.contents import CONDA_IN_CONTAINER
 from hpcmod.modules.values.place import SOURCE_TIME
 from hpcmod.packages.bake.image import BaseImage, read_base
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.environment import choose_packages, linked_environment
-from hpcmod.packages.values.conda import CondaPackage, CondaPart
+from hpcmod.packages.values.conda import CONDA_IN_CONTAINER, CondaPackage, CondaPart
 from tests import corpus
 from tests.conda_channel import PLACEHOLDER, CondaFile, dist_info, index_channel, make_conda
 from tests.programs import make_program

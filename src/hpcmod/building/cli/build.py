@@ -210,7 +210,7 @@ def _print_plan(plan: BuildPlan, as_json: bool) -> None:
 
 def _architecture() -> str:
     """Return the name of this machine's architecture."""
-    from hpcmod.images import architecture_name
+    from hpcmod.core.values.facts import architecture_name
 
     return architecture_name(platform.machine())
 
@@ -293,13 +293,13 @@ def _build(flags: BuildFlags) -> None:
 
 def _options(flags: BuildFlags) -> BuildOptions:
     from hpcmod.building.image import BuildOptions
-    from hpcmod.images import Access, parse_compression
+    from hpcmod.images import Access, ConvertOptions
 
     site = find_machine(None, os.environ, flag=flags.site).site
     return BuildOptions(
         environ=os.environ,
         engine=flags.engine,
-        conversion=parse_compression(flags.compression or site.images.compression),
+        conversion=ConvertOptions.parse(flags.compression or site.images.compression),
         policy=site.images.trust,
         access=Access(announce=tell),
         replace=flags.force,

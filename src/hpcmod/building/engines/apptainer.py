@@ -11,8 +11,9 @@ from hpcmod.building.engines.workspace import Workspace
 from hpcmod.core.process import run
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.which import which
-from hpcmod.images.programs import without_settings
 
+_HARMFUL = ("BIND", "BINDPATH", "MOUNT", "NV", "ROCM", "CONTAINALL", "CLEANENV")
+"""Runtime settings that break a build, because they refer to files that are not in the image."""
 _PACKING = ("--mksquashfs-args", "-comp zstd -Xcompression-level 3")  # since Apptainer 1.4; SingularityCE has none
 
 
@@ -81,3 +82,10 @@ def _environment(workspace: Workspace) -> dict[str, str]:
         environ[f"{prefix}_CACHEDIR"] = str(workspace.temporary / "cache")
         environ[f"{prefix}_NO_MOUNT"] = "tmp"
     return environ
+
+
+def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without runtime settings that break a build and variables set inside containers."""
+    settings = {f"{prefix}_{name}" for prefix in ("APPTAINER", "SINGULARITY") for name in _HARMFUL}
+    inside = ("APPTAINERENV_", "SINGULARITYENV_")
+    return {name: value for name, value in environ.items() if name not in settings and not name.startswith(inside)}

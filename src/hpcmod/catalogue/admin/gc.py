@@ -21,7 +21,7 @@ from hpcmod.catalogue.visible.kept import rendering_name
 from hpcmod.core.errors import LackingError
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.lock import read_holder
-from hpcmod.images import sidecar
+from hpcmod.images import Sif
 from hpcmod.modules.values.advisory import seconds_of
 
 _DAY = 86400.0
@@ -82,7 +82,7 @@ def _find_leftovers(
 ) -> Iterator[Unused]:
     """Yield what belongs to no container, after publishing was killed or undone."""
     images = {record.sif for record in records}
-    images |= {sidecar(Path(name)).name for name in images}
+    images |= {Sif(name).sidecar.name for name in images}
     known = {(record.name, record.version): record for record in records}
     found = [path for path in _children(catalogue.images) if path.name not in images]
     for place in (catalogue.software, catalogue.kept):

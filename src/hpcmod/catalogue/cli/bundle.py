@@ -21,8 +21,8 @@ from hpcmod.core.errors import BadInputError, NotFoundError, VerificationError
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.progress import ProgressLine
-from hpcmod.images import ImageSource, find_image, get_source, image_directories, make_source, nowhere, sidecar
-from hpcmod.modules import read_recipe, source_directories
+from hpcmod.images import Sif
+from hpcmod.modules import ImageSource, image_directories, read_recipe, source_directories
 from hpcmod.modules.values.easyconfig_text import read_named_image
 
 if TYPE_CHECKING:
@@ -132,11 +132,11 @@ def _collect(
     The checksum that an easyconfig gives for its image is added to `sums`.
     """
     if not text.endswith(".eb"):
-        yield from _image(make_source(text, [], None), ["."], directory, options)
+        yield from _image(ImageSource.make(text, [], None), ["."], directory, options)
         return
     easyconfig = Path(text)
     named = read_named_image(read_recipe(easyconfig), text)
-    source = make_source(named.reference, named.source_urls, named.checksum)
+    source = ImageSource.make(named.reference, named.source_urls, named.checksum)
     if source.reference.kind == "path":
         name = Path(named.reference).name
         raise BadInputError(
@@ -158,13 +158,13 @@ def _collect(
 def _image(source: ImageSource, places: list[str], directory: Path, options: ObtainOptions) -> Iterator[Path]:
     """Yield the image and its provenance file, after fetching an image that is missing to the directory."""
     reference = source.reference
-    there = find_image(reference, places)
+    there = source.locate(places)
     if there is None and not source.origins:
-        raise nowhere(reference, places)
+        raise source.missing(places)
     sif = there or directory / reference.file_name
     if there is None:
         with ProgressLine(sif.name) as progress:
-            get_source(source, directory, options=options, beside=places, progress=progress)
+            source.fetch(directory, options=options, beside=places, progress=progress)
     yield sif
-    if sidecar(sif).is_file():
-        yield sidecar(sif)
+    if Sif(sif).sidecar.is_file():
+        yield Sif(sif).sidecar

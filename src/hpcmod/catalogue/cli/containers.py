@@ -20,6 +20,7 @@ from hpcmod.core.cli.arguments import complete_file
 from hpcmod.core.cli.output import tell
 from hpcmod.core.errors import BusyError, HpcmodError, NotFoundError, explain_os_error
 from hpcmod.core.text.quote import sh_word
+from hpcmod.core.values.facts import architecture_name
 from hpcmod.machine import find_machine
 from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.targets import runs_on
@@ -88,7 +89,6 @@ class Here:
     def containers(self) -> list[Listed]:
         """Return all published and installed containers."""
         from hpcmod.catalogue.finding.listing import list_containers
-        from hpcmod.images import architecture_name  # `info` and `search` need not import it
 
         architecture = architecture_name(os.uname().machine)
         containers = list_containers(self.indexes(), self.own(), site=self.site.name, architecture=architecture)
@@ -125,6 +125,17 @@ def look_around(site: str | None, *, say: Callable[[str], None] | None = None, p
     trees = module_trees(os.environ, more=own, without=published)
     everywhere = module_trees(os.environ, more=[*own, *published])
     return Here(found, tuple(catalogues), trees, everywhere, say or tell)
+
+
+def names_image(text: str) -> bool:
+    """Return whether a word of a user names an image: a reference with its transport, a SIF, the path of a layout."""
+    from hpcmod.core.values.reference import OCI_KINDS, TRANSPORT, ImageReference  # not needed for `ls`
+    from hpcmod.images import recognize
+
+    if TRANSPORT.match(text) or text.endswith((".sif", ".simg", ".img", ".def")):
+        return True
+    is_path = text.startswith(("./", "../", "/")) and not text.endswith((".eb", ".def", "/"))
+    return is_path and recognize(ImageReference.parse(text)).kind in OCI_KINDS
 
 
 def find_own(here: Here, text: str, *, writable: bool = False) -> Installed | None:

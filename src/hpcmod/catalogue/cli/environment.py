@@ -15,7 +15,7 @@ from hpcmod.core.cli.output import json_option, print_data, print_json, print_te
 from hpcmod.core.errors import CheckFailedError, LackingError, NotFoundError
 from hpcmod.core.process import run
 from hpcmod.core.text.quote import terminal_line
-from hpcmod.images import read_facts
+from hpcmod.images import Sif
 from hpcmod.modules import eb_environment, find_runtime
 
 
@@ -79,7 +79,7 @@ def _compare(environ: Mapping[str, str]) -> tuple[Difference, ...]:
             "Check the image with `hpcmod verify`, and this machine with `hpcmod doctor`.",
         )
     inside = dict(entry.split("=", 1) for entry in done.stdout.split("\0") if "=" in entry)
-    differences = compare_environments(environ, inside, image=read_facts(path).assigned)
+    differences = compare_environments(environ, inside, image=Sif(path).facts().assigned)
     return tuple(difference for difference in differences if difference.host != difference.container)
 
 

@@ -224,10 +224,10 @@ def _loading(copy: Installed) -> str:
 
 
 def _show_image(image: Path, *, as_json: bool) -> None:
-    from hpcmod.images import read_facts
+    from hpcmod.images import Sif
     from hpcmod.machine.values.targets import find_targets
 
-    facts = read_facts(image)
+    facts = Sif(image).facts()
     targets = find_targets(facts.labels, facts.environment)
     if as_json:
         print_json(ImageContent(image, facts, targets))
@@ -292,8 +292,7 @@ def _user_packages(copies: Copies | None) -> tuple[Package, ...]:
     """Return the packages that the user added to the copy in use, or to a set that is active for it."""
     if copies is None:
         return ()
-    from hpcmod.images import read_packages
-    from hpcmod.modules import find_packages
+    from hpcmod.modules import find_packages, read_packages
 
     return read_packages(find_packages(copies.meant.root, copies.meant.record.own_packages, os.environ))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from textwrap import indent
@@ -26,17 +25,7 @@ from hpcmod.core.progress import ProgressLine
 from hpcmod.core.resources import runscript_files
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
-from hpcmod.images import (
-    ObtainOptions,
-    cache_directory,
-    identify,
-    labels_of,
-    make_options,
-    read_facts,
-    read_provenance,
-    recognize,
-    verify_local_sif,
-)
+from hpcmod.images import LocalImage, ObtainOptions, Origin, Sif, make_options, open_cache, recognize
 from hpcmod.modules import SharedPrefix, install_files
 from hpcmod.modules.values.easyconfig_text import read_named_image
 from hpcmod.modules.values.install_record import PROGRAM
@@ -92,8 +81,8 @@ def fetch_with_easyconfig(here: Here, request: ImageRequest) -> EasyconfigFile:
     easyconfig, sif = place / candidate.easyconfig, place / candidate.sif
     is_own = not request.shared  # below another prefix, a member of the group may have written what is there
     kept = read_text(easyconfig, _LIMIT) if is_own and not request.rebuild and easyconfig.is_file() else ""
-    identity = identify(recognize(candidate.reference), options)
-    known = read_provenance(sif) if is_own and sif.is_file() else None
+    identity = Origin(recognize(candidate.reference), options).identify()
+    known = Sif(sif).provenance() if is_own and sif.is_file() else None
     same = known is not None and identity in ("", known.digest, known.sha256)
     if kept and known and not same:
         raise _other_image(request, candidate, f"{sif} is {known.digest or known.sha256}, not {identity}")
@@ -118,7 +107,7 @@ def fetch_with_easyconfig(here: Here, request: ImageRequest) -> EasyconfigFile:
 
 def _choose(request: ImageRequest, options: ObtainOptions) -> Candidate:
     wanted = Request(request.image, name=request.name, version=request.version)
-    candidate = choose_candidate(wanted, read_labels=partial(labels_of, options=options))
+    candidate = choose_candidate(wanted, read_labels=lambda reference: Origin(reference, options).labels())
     for guess in candidate.guesses:
         if "label" in guess:  # perhaps inherited from the base image; what the reference says is no surprise
             tell(f"{candidate.module}: {guess}")
@@ -137,7 +126,7 @@ def _fetch(reference: ImageReference, sif: Path, options: ObtainOptions) -> Prov
 
 
 def _text(candidate: Candidate, sif: Path, provenance: Provenance) -> str:
-    facts = read_facts(str(sif))
+    facts = Sif(sif).facts()
     labels = dict(facts.labels)
     described = replace(
         candidate,
@@ -155,12 +144,10 @@ def _other_image(request: ImageRequest, candidate: Candidate, message: str) -> B
 
 def plan_with_easyconfig(here: Here, request: ImageRequest, directory: Path) -> EasyconfigFile:
     """Print what would be fetched, and write an easyconfig to a temporary directory, for `eb --extended-dry-run`."""
-    from hpcmod.images import plan_fetch
-
     options = _options(here)
     candidate = _choose(request, options)
     place = request.place(candidate)
-    plan = plan_fetch(candidate.reference, place / candidate.sif, options=options)
+    plan = Origin(candidate.reference, options).plan(place / candidate.sif)
     image = plan.pinned or plan.reference
     size = f", {format_size(plan.bytes_to_fetch)}" if plan.bytes_to_fetch else ""
     text = make_easyconfig(candidate, sha256="", reference=image, where=_BESIDE)
@@ -180,7 +167,7 @@ def program_of(here: Here, image: str) -> Path:
     Raises HpcmodError if the image cannot be fetched or read, or is not trusted.
     """
     options = _options(here)
-    runs = cache_directory(here.site, os.environ) / "run"
+    runs = open_cache(here.site, os.environ).directory / "run"
     reference = recognize(ImageReference.parse(image))
     sif = Path(reference.path).absolute()
     if reference.kind not in LOCAL_KINDS:
@@ -190,8 +177,8 @@ def program_of(here: Here, image: str) -> Path:
     elif not sif.is_file():
         raise NotFoundError(f"{image}: no such file", "List the containers: hpcmod ls")
     else:
-        verify_local_sif(sif, reference, options.policy, checksum=None, environ=os.environ)
-    facts = read_facts(str(sif))
+        LocalImage.verify(sif, reference, options.policy, checksum=None, environ=os.environ)
+    facts = Sif(sif).facts()
     mark = sha256(repr((str(sif), sif.stat().st_mtime_ns, here.site, __version__)).encode()).hexdigest()[:16]
     root = runs / mark
     spec = InstallSpec(_VARIABLE, image, _VARIABLE, str(root), sif.name, "", str(sif), install_mode="central")

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from hpcmod.catalogue.cli.accept import AcceptedLicences, accept_licences
-from hpcmod.catalogue.cli.containers import Here, check_not_loaded, complete_image, look_around
+from hpcmod.catalogue.cli.containers import Here, check_not_loaded, complete_image, look_around, names_image
 from hpcmod.catalogue.cli.easyconfigs import EasyconfigFile, eb_environ, find_easyconfig, find_recipe, is_easyconfig
 from hpcmod.catalogue.cli.image import ImageRequest, fetch_with_easyconfig, plan_with_easyconfig
 from hpcmod.catalogue.finding.copies import loading_lines
@@ -22,7 +22,6 @@ from hpcmod.catalogue.values.order import release_key
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell
-from hpcmod.images import names_image
 from hpcmod.modules import (
     Installed,
     SharedPrefix,

@@ -27,7 +27,7 @@ from hpcmod.core.cli.output import json_option, print_data, print_json, print_te
 from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, NotFoundError
 from hpcmod.core.registry import offered
 from hpcmod.core.text.quote import sh_word
-from hpcmod.images import sidecar, write_provenance
+from hpcmod.images import Sif
 from hpcmod.modules import (
     Installed,
     find_unfinished_removal,
@@ -280,9 +280,9 @@ def _restore_provenance(own: Installed) -> None:
     Without it, an image pinned by digest would be fetched again, since nothing shows that this file has that digest.
     """
     image, known = Path(own.image.path), own.record.provenance
-    if known is None or not image.is_file() or own.root not in image.parents or sidecar(image).exists():
+    if known is None or not image.is_file() or own.root not in image.parents or Sif(image).sidecar.exists():
         return
-    write_provenance(image, known)
+    Sif(image).write_provenance(known)
 
 
 def _directories(own: Installed) -> tuple[Path, Path] | None:

@@ -84,12 +84,12 @@ def pin_verb(easyconfigs: tuple[Path, ...], allow_http: bool, dry_run: bool, sit
 
 
 def _pin(path: Path, options: ObtainOptions, *, dry_run: bool) -> PinnedEasyconfig:
-    from hpcmod.images import pin
+    from hpcmod.images import Origin
     from hpcmod.modules.values.pinning import pin_image
 
     text = read_recipe(path)
     reference = ImageReference.parse(read_named_image(text, str(path)).reference)
-    digest = pin(reference, options).digest
+    digest = Origin(reference, options).pin().digest
     changed = bool(digest) and not reference.digest
     if changed:
         new = pin_image(text, str(path), digest)

@@ -21,10 +21,11 @@ from hpcmod.core.cli.flags import nested, with_flags
 from hpcmod.core.cli.output import print_data, print_json, print_text, tell
 from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.errors import BadInputError
+from hpcmod.core.fs.checksums import parse_sha256
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.text.quote import terminal
 from hpcmod.core.values.json_form import SPLICED
-from hpcmod.images import FetchPlan, make_options, parse_sha256
+from hpcmod.images import FetchPlan, make_options
 from hpcmod.machine import find_machine
 
 

@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from hpcmod.catalogue.cli.containers import complete_image, find_ready, look_around
+from hpcmod.catalogue.cli.containers import complete_image, find_ready, look_around, names_image
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import print_data, tell
 from hpcmod.core.process import become
 from hpcmod.core.text.quote import sh_word
-from hpcmod.images import names_image
 from hpcmod.modules import says_another_site
 from hpcmod.modules.values.runtime_options import RUNTIME_FLAGS, RUNTIME_SHORT
 

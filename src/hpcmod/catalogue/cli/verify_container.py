@@ -25,11 +25,11 @@ from hpcmod.core.cli.findings import Findings, show_findings
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_json, print_wrapped, tell
 from hpcmod.core.errors import CheckFailedError, NotFoundError
+from hpcmod.core.fs.checksums import parse_sha256
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.registry import offered
 from hpcmod.core.values.finding import FAIL, OK, Finding
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
-from hpcmod.images import parse_sha256
 from hpcmod.machine import find_machine
 from hpcmod.modules import Installed, check_installation, check_recorded, exit_code_of
 

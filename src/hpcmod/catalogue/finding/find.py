@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.core.errors import LackingError, NotFoundError
+from hpcmod.core.values.facts import architecture_name
 from hpcmod.core.values.text import is_file_name
 from hpcmod.machine.values.targets import runs_on
 
@@ -73,7 +74,6 @@ def find_container(
 def check_architecture(catalogues: Sequence[Catalogue], container: Container, *, machine: str) -> None:
     """Raise LackingError if a container is for another architecture; its cure names one that fits, if there is one."""
     from hpcmod.catalogue.records.index import read_index
-    from hpcmod.images import architecture_name
 
     here, image = architecture_name(machine), container.read().content.architecture
     if image in ("", "unknown", here):
@@ -110,8 +110,6 @@ def _is_built_for(entry: IndexEntry, gpus: Sequence[str]) -> bool | None:
 
 def _fitting(entries: Iterable[IndexEntry], machine: str, gpus: Sequence[str] = ()) -> list[IndexEntry]:
     """Return the entries whose images are for an architecture and GPUs, or for unknown ones."""
-    from hpcmod.images import architecture_name  # most catalogues are for one architecture
-
     wanted = ("", "unknown", architecture_name(machine)) if machine else ()
     fitting = (entry for entry in entries if not machine or entry.architecture in wanted)
     return [entry for entry in fitting if _is_built_for(entry, gpus) is not False]

@@ -11,8 +11,8 @@ from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.values.facts import Package
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
 from hpcmod.core.values.text import is_file_name
-from hpcmod.images import ImageSource, find_image, image_directories, make_source, read_facts, recognize
-from hpcmod.modules import read_recipe, render_easyconfig
+from hpcmod.images import Sif, recognize
+from hpcmod.modules import ImageSource, image_directories, read_recipe, render_easyconfig
 from hpcmod.modules.values.easyconfig import EasyconfigText, SifOrigin
 from hpcmod.modules.values.easyconfig_text import CONSTANTS, fill_templates, read_named_image, templates_of
 from hpcmod.modules.values.image_name import choose_module_class, name_of_reference
@@ -116,7 +116,7 @@ def choose_candidate(
 
 def _labels_on_disk(reference: ImageReference) -> Mapping[str, str]:
     image = sif_on_disk(reference)
-    return dict(read_facts(str(image)).labels) if image else {}
+    return dict(Sif(image).facts().labels) if image else {}
 
 
 def sif_on_disk(reference: ImageReference) -> Path | None:
@@ -185,7 +185,7 @@ def _of_easyconfig(request: Request, central: Sequence[str]) -> Candidate:
             raise BadInputError(
                 f"{path}: makes {named.software}/{version}, not {asked!r}", "Omit --name and --version."
             )
-    source = make_source(named.reference, named.source_urls, request.checksum or named.checksum)
+    source = ImageSource.make(named.reference, named.source_urls, request.checksum or named.checksum)
     if source.reference.kind == "path":  # eb would link to that file, which its owner can still change
         raise BadInputError(
             f"{path}: names its image by a path, {named.reference}, which is not in the catalogue",
@@ -205,7 +205,7 @@ def _of_easyconfig(request: Request, central: Sequence[str]) -> Candidate:
 
 def _locate(source: ImageSource, directories: Sequence[str]) -> ImageReference:
     """Return where to get an easyconfig's image: a local file, or else the first of its source URLs."""
-    found = find_image(source.reference, directories)
+    found = source.locate(directories)
     if found:
         return ImageReference.parse(str(found))
     if not source.origins:

@@ -13,7 +13,7 @@ from hpcmod.compat.values.stack import StackFacts
 from hpcmod.core.errors import NotFoundError
 from hpcmod.core.values.facts import ImageFacts, Package, Provenance
 from hpcmod.core.values.strict_json import Texts
-from hpcmod.images import read_facts
+from hpcmod.images import Sif
 from hpcmod.machine.values.targets import find_targets
 from hpcmod.modules import Installed
 
@@ -45,14 +45,14 @@ def make_record(candidate: Candidate, facts: ImageFacts, provenance: Provenance,
 def describe_installed(copy: Installed) -> CatalogueRecord:
     """Return a record of an installation that is in no catalogue, read from its image.
 
-    Raises NotFoundError, BadInputError, VerificationError, LackingError as `hpcmod.images.inspect.contents.read_facts`
+    Raises NotFoundError, BadInputError, VerificationError, LackingError as `hpcmod.images.Sif.facts`
     does.
     """
     if not copy.image.path:
         cure = f"Install it again: eb {copy.name}-{copy.version}.eb --rebuild"
         raise NotFoundError(f"{copy.root}: its record names no image", cure)
     image = Path(copy.image.path)
-    facts = read_facts(image)
+    facts = Sif(image).facts()
     with open_files(image) as files:
         content = replace(_describe_content(facts), stack=stack_pairs(find_stack(files, facts)))
     sha256 = copy.image.sha256

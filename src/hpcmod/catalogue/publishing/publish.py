@@ -31,7 +31,7 @@ from hpcmod.catalogue.values.record import CatalogueRecord, Check
 from hpcmod.core.clock import now_text
 from hpcmod.core.fs.tree import Tree, write_file
 from hpcmod.core.lock import hold
-from hpcmod.images import Obtained, obtain, sidecar
+from hpcmod.images import Obtained, Sif, obtain
 from hpcmod.machine import is_profile_file
 
 
@@ -116,7 +116,7 @@ def _install_and_check(plan: PublishPlan, context: PublishContext) -> CatalogueR
         site=context.machine.site.name,
         environ=context.eb_environment,
     )
-    places = (stage.software, got.path, sidecar(got.path))
+    places = (stage.software, got.path, Sif(got.path).sidecar)
     closed = (candidate.sif,) if readers else ()
     set_modes(stage.catalogue, places, since=began, closed=closed)  # `eb` sets the publisher's own group
     return replace(record, checks=tuple(_try(plan, record, context)))
@@ -164,4 +164,4 @@ def _discard(stage: Stage, candidate: Candidate) -> None:
     image = stage.catalogue.images / candidate.sif
     if find_owner(stage.catalogue, candidate.sif) is None:
         stage.catalogue.tree.remove(image)
-        stage.catalogue.tree.remove(sidecar(image))
+        stage.catalogue.tree.remove(Sif(image).sidecar)

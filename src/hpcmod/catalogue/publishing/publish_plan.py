@@ -24,23 +24,14 @@ from hpcmod.compat.values.rules import RULES
 from hpcmod.compat.values.verdict import judge
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, CheckFailedError, NotFoundError
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.progress import Progress
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.finding import FAIL, WARN
 from hpcmod.core.values.json_form import HIDDEN
 from hpcmod.core.values.reference import LOCAL_KINDS
-from hpcmod.images import (
-    FetchPlan,
-    ObtainOptions,
-    check_sif,
-    file_sha256,
-    plan_fetch,
-    read_facts,
-    read_sif,
-    recognize,
-    sidecar,
-)
+from hpcmod.images import FetchPlan, ObtainOptions, Origin, Sif, recognize
 from hpcmod.machine import Machine, state_directory
 from hpcmod.machine.values.site import Site
 from hpcmod.modules import find_missing_programs
@@ -117,7 +108,7 @@ def plan_publish(
         text = read_easyconfig(catalogue, plan.known) or ""
         kept = FetchPlan(plan.known.publication.reference, "", str(path), None, None, 0, "nothing required")
         return replace(plan, record=plan.known, easyconfig=text), kept
-    fetch = plan_fetch(candidate.reference, path, options=context.options)
+    fetch = Origin(candidate.reference, context.options).plan(path)
     if recognize(candidate.reference).kind not in LOCAL_KINDS:
         text = make_easyconfig(candidate, sha256="", reference=fetch.pinned or fetch.reference)
         return replace(plan, easyconfig=text), fetch
@@ -246,7 +237,7 @@ def _files(plan: PublishPlan, named: Sequence[CatalogueRecord]) -> Iterator[str]
         files.append(read_licence_file(catalogue, request.licence)[0])
     if plan.action != ALIAS:
         image = catalogue.images / candidate.sif
-        files += [image, sidecar(image), catalogue.easyconfigs_of(candidate.name) / candidate.easyconfig]
+        files += [image, Sif(image).sidecar, catalogue.easyconfigs_of(candidate.name) / candidate.easyconfig]
         directories += [plan.stage.software, plan.stage.kept]
     below = [str(path.relative_to(catalogue.directory)) for path in files]
     yield from sorted([*below, *(f"{path.relative_to(catalogue.directory)}/" for path in directories)])
@@ -266,8 +257,8 @@ def check_given(candidate: Candidate, context: PublishContext) -> None:
     """Read the file that the user gave before it is copied, so that errors name that file."""
     if recognize(candidate.reference).kind in LOCAL_KINDS:
         path = Path(candidate.reference.path)
-        check_sif(read_sif(path), architecture=context.options.architecture)
-        read_facts(path)
+        Sif(path).check(context.options.architecture)
+        Sif(path).facts()
 
 
 def with_image(
@@ -280,7 +271,7 @@ def with_image(
     """
     site = context.machine.site
     check_commands(plan.candidate, image, site)
-    untried = make_record(plan.candidate, read_facts(image), provenance, site=site.name)
+    untried = make_record(plan.candidate, Sif(image).facts(), provenance, site=site.name)
     record = judge_fit(untried, image, plan.request, context)
     content, origin = record.content, record.publication.reference
     text = make_easyconfig(plan.candidate, sha256=record.sha256, reference=origin, packages=content.packages)

@@ -19,7 +19,7 @@ from hpcmod.core.fs.reading import read_file
 from hpcmod.core.fs.tree import write_file
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.text import absolute
-from hpcmod.images import is_sif
+from hpcmod.images import Sif
 
 _LIMIT = 1 << 20  # bytes of a licence
 _READABLE = 0o640  # of an image that a group may read
@@ -97,7 +97,7 @@ def restrict(catalogue: Catalogue, image: Path, readers: str) -> None:
 def _check_not_private(catalogue: Catalogue, image: Path, descriptor: int, group: int) -> None:
     status = os.fstat(descriptor)
     is_restricted = stat.S_IMODE(status.st_mode) == _READABLE
-    if is_restricted and (status.st_gid == group or is_sif(descriptor)):
+    if is_restricted and (status.st_gid == group or Sif.matches(descriptor)):
         return  # perhaps to the readers of another change
     try:
         check_readable_by_readers(catalogue, image)(status)

@@ -13,7 +13,7 @@ from hpcmod.catalogue.visible.kept import read_easyconfig, read_files, read_modu
 from hpcmod.catalogue.visible.notices import look_for_notices
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.resources import module_templates, runscript_files
-from hpcmod.images import read_facts
+from hpcmod.images import Sif
 from hpcmod.machine.values.site import Site
 from hpcmod.modules import make_scripts, render_body, render_description
 from hpcmod.modules.values.easyconfig_text import CONSTANTS, fill_templates, templates_of
@@ -89,7 +89,7 @@ def _make_plan(
         found_at=str(image),
         syntaxes=tuple(now.modules),
     )
-    return make_plan(read_facts(image), with_mode(site, values.get("netstack", "auto")), spec)
+    return make_plan(Sif(image).facts(), with_mode(site, values.get("netstack", "auto")), spec)
 
 
 _PARAMETERS = (*SPEC_PARAMETERS, "netstack")

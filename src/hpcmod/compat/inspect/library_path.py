@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hpcmod.compat.inspect.files import ContainerFiles
-from hpcmod.images.inspect.contents import assignments
+from hpcmod.images.values.assignments import assignments
 
 VARIABLE = "LD_LIBRARY_PATH"
 INJECTED = "/.singularity.d/libs"

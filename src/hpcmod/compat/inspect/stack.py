@@ -29,7 +29,7 @@ from hpcmod.compat.values.stack import (
     numbers,
 )
 from hpcmod.core.values.facts import ImageFacts
-from hpcmod.images import open_root
+from hpcmod.images import Sif
 from hpcmod.machine.values.targets import find_targets
 from hpcmod.modules.values.versions import said_versions
 
@@ -75,7 +75,7 @@ _Value = TypeVar("_Value")
 @contextmanager
 def open_files(path: Path | str, binds: Sequence[tuple[str, str]] = ()) -> Iterator[ContainerFiles]:
     """Open an image's files, with binds (destination, source) mounted over them."""
-    with open_root(path) as squashfs:
+    with Sif(path).root() as squashfs:
         yield ContainerFiles(squashfs).with_binds(binds)
 
 

@@ -8,6 +8,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from hpcmod.core.errors import BadInputError, NotFoundError
+
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFLNK: "a symbolic link",
@@ -47,6 +49,23 @@ def open_regular(path: Path | str, *, follow: bool = True) -> BinaryIO:
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     return as_regular_file(os.open(path, flags), path)
+
+
+def open_input(path: Path) -> BinaryIO:
+    """Open an image, or another file that the user names, for reading.
+
+    Raises NotFoundError if there is no such file, and BadInputError if it is not a regular file, or you may not read
+    it.
+    """
+    try:
+        return open_regular(path)
+    except FileNotFoundError as err:
+        raise NotFoundError(f"{path}: no such image", "Check the path; to fetch an image: hpcmod fetch.") from err
+    except UnusableFileError as err:
+        sandbox = "If it is a sandbox: apptainer build NEW.sif DIRECTORY." if path.is_dir() else ""
+        raise BadInputError(f"{path}: {err.strerror}", sandbox or "Give the path of an image file.") from err
+    except OSError as err:
+        raise BadInputError(f"{path}: cannot be read: {err.strerror}", f"Check its permissions: ls -l {path}") from err
 
 
 def as_regular_file(descriptor: int, path: Path | str) -> BinaryIO:

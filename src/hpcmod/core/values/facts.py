@@ -5,6 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+
+
+def architecture_name(machine: str) -> str:
+    """Return the GOARCH name of a kernel machine name: x86_64 -> amd64; other names unchanged."""
+    return _MACHINES.get(machine, machine)
+
 
 @dataclass(frozen=True)
 class Package:
@@ -66,6 +73,18 @@ class ImageFacts:
     """Root of the conda installation that has this Python, e.g. /opt/miniconda3; empty without a `conda` there."""
     entry: str = COMMAND
     """What its run script does with a command line: COMMAND, OWN or NO_ENTRY."""
+
+
+@dataclass(frozen=True)
+class ImageCommands:
+    """Commands in an image, binds of the host not included."""
+
+    names: frozenset[str]
+    """Names of the commands in the directories of its PATH."""
+    absent: tuple[str, ...]
+    """Directories on its PATH that are missing in the image; some are for binds of the host."""
+    files: frozenset[str]
+    """The requested paths that exist in the image."""
 
 
 @dataclass(frozen=True)

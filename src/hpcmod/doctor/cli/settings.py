@@ -12,7 +12,7 @@ from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_text
 from hpcmod.core.errors import NotFoundError
 from hpcmod.core.values.json_form import SPLICED
-from hpcmod.images import read_facts
+from hpcmod.images import Sif
 from hpcmod.machine import find_machine
 from hpcmod.machine.values.settings import Setting, explain_settings
 from hpcmod.modules.values.versions import said_versions
@@ -62,7 +62,7 @@ def site_settings(name: str | None, image: Path | None, nodes: int | None, site:
     path = image or (Path(os.environ["SIF"]) if os.environ.get("SIF") and not (name or site) else None)
     if path and not path.is_file():
         raise NotFoundError(f"{path}: no such image", "Give one with --image FILE, or leave it out.")
-    versions = said_versions(read_facts(path)) if path else None
+    versions = said_versions(Sif(path).facts()) if path else None
     settings = tuple(explain_settings(found.site.tunables, versions=versions, nodes=nodes or 0))
     if as_json:
         rows = tuple(SettingOrigin(setting, found.origin(f"environment.{setting.name}")) for setting in settings)

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpcmod.core.errors import BusyError, HpcmodError, LackingError, RemoteError, VerificationError
+from hpcmod.core.fs.checksums import BLOCK, check_sha256, hash_range, parse_sha256
+from hpcmod.core.fs.copying import FULL, no_space
 from hpcmod.core.fs.space import Need, check_room
-from hpcmod.core.progress import Progress
+from hpcmod.core.progress import Progress, Ticker
 from hpcmod.core.values.reference import check_address, redact
-from hpcmod.images.copy import FULL, no_space
-from hpcmod.images.integrity import BLOCK, Ticker, check_sha256, hash_range, parse_sha256
 from hpcmod.images.web.client import Answer, Client, Retry, insist, open_session
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, VerificationError
+from hpcmod.core.fs.checksums import check_sha256, file_sha256
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.striping import set_layout
 from hpcmod.core.lock import hold_file
@@ -19,12 +20,11 @@ from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
 from hpcmod.core.values.trust import TrustEvidence, check_pinned
 from hpcmod.images.acquire.fetch import note_of
-from hpcmod.images.acquire.fetch_sif import FetchedSif, FetchTask, ObtainOptions, fetch_sif, pin
+from hpcmod.images.acquire.fetch_sif import FetchedSif, FetchTask, fetch_sif
 from hpcmod.images.acquire.locate import recognize
-from hpcmod.images.integrity import check_sha256, file_sha256
-from hpcmod.images.sif.reader import check_sif, read_sif
-from hpcmod.images.trust.policy import is_met, rule_for, subject_of, verify_local_sif, verify_sif_trust
-from hpcmod.images.trust.provenance import is_remembered, read_provenance, remember, sidecar, write_provenance
+from hpcmod.images.acquire.origin import ObtainOptions, Origin
+from hpcmod.images.sif_file import Sif
+from hpcmod.images.trust.policy import LocalImage, is_met, rule_for, subject_of, verify_sif_trust
 
 _LOG = Logger(__name__)
 
@@ -58,7 +58,7 @@ def obtain(
     reference = recognize(reference)
     rule = rule_for(options.policy, reference)
     if reference.kind in LOCAL_KINDS:
-        found = verify_local_sif(
+        found = LocalImage.verify(
             Path(reference.path), reference, options.policy, checksum=options.checksum, environ=options.environ
         )
         rule = found.copy_rule
@@ -68,9 +68,9 @@ def obtain(
     else:
         pinned = check_pinned(reference, rule, options.checksum)
         source = reference
-    wanted = pin(source, options)
+    wanted = Origin(source, options).pin()
     _LOG.info("obtaining %s as %s", reference.canonical, out)
-    with hold_file(out, sidecar(out), tell=options.tell), scratch(out, resumable=wanted.kind in RESUMED) as made:
+    with hold_file(out, Sif(out).sidecar, tell=options.tell), scratch(out, resumable=wanted.kind in RESUMED) as made:
         task = FetchTask(wanted, out, made.path, rule, options, progress)
         there = _find_there(task, out, subject_of(reference))
         if there:
@@ -80,8 +80,7 @@ def obtain(
             raise BadInputError(f"{out}: already exists", "Choose another file, or replace it with --force.")
         set_layout(made.directory, options.striping, options.tell)
         provenance = _fetch_checked(task, pinned, subject_of(reference))
-        remember(provenance, options.environ)
-        write_provenance(made.beside / out.name, provenance)
+        Sif(made.beside / out.name).write_provenance(provenance, options.environ)
         if options.readers is not None:  # while no one else can open the file
             os.chown(made.path, -1, options.readers)
             made.path.chmod(0o640)
@@ -94,7 +93,7 @@ def _fetch_checked(task: FetchTask, pinned: TrustEvidence, subject: str) -> Prov
     reference, options = task.reference, task.options
     fetched = fetch_sif(task)
     with _discarded_on(BadInputError, LackingError, VerificationError, task=task):
-        check_sif(read_sif(task.staged, shown=task.out), architecture=options.architecture)
+        Sif(task.staged).check(options.architecture, shown=task.out)
     with _discarded_on(VerificationError, task=task):
         check_sha256(reference.canonical, expected=options.checksum, found=fetched.sha256)
         signed = _verify_made_sif(task, fetched)
@@ -128,12 +127,12 @@ def _discarded_on(*faults: type[HpcmodError], task: FetchTask) -> Iterator[None]
 
 def _find_there(task: FetchTask, out: Path, subject: str) -> Provenance | None:
     """Return the provenance of an existing SIF if it is the same image; None otherwise."""
-    known = read_provenance(out) if out.is_file() else None
+    known = Sif(out).provenance(task.options.environ) if out.is_file() else None
     digest, checksum = task.reference.digest, task.options.checksum
     # a URL has no digest, so the file may have changed on the server: --force fetches it again
     same_address = task.reference.kind == "url" and not task.options.replace
     named = digest or checksum or same_address
-    if known is None or not is_remembered(known, task.options.environ) or not named:
+    if known is None or not named:
         return None
     same = known.reference in (subject, subject_of(task.reference)) and known.digest == (digest or known.digest)
     if not same or checksum not in (None, known.sha256) or not is_met(known, task.rule):

@@ -8,8 +8,8 @@ import threading
 from typing import BinaryIO, cast
 
 from hpcmod.core.errors import VerificationError
+from hpcmod.core.fs.checksums import BLOCK
 from hpcmod.images.cache import Cache
-from hpcmod.images.integrity import BLOCK
 from hpcmod.images.oci.image import VerifiedStream
 from hpcmod.images.values.oci import OciDescriptor
 

@@ -14,12 +14,13 @@ from types import TracebackType
 from typing import BinaryIO
 
 from hpcmod.core.errors import VerificationError
+from hpcmod.core.fs.checksums import BLOCK, hash_range
+from hpcmod.core.fs.copying import FULL, write_all_at
 from hpcmod.core.log import Logger
+from hpcmod.core.progress import Tally
 from hpcmod.images.blobs.arrival import Arrival, open_cached, open_growing
 from hpcmod.images.blobs.blob import Ask, Pull, Stopped
 from hpcmod.images.cache import Cache
-from hpcmod.images.copy import FULL, write_all_at
-from hpcmod.images.integrity import BLOCK, Tally, hash_range
 from hpcmod.images.oci.image import verified
 from hpcmod.images.values.oci import OciDescriptor
 

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import BinaryIO
 
+from hpcmod.core.fs.checksums import BLOCK
 from hpcmod.images.blobs.blob import Ask, Pull, Stopped
-from hpcmod.images.integrity import BLOCK
 from hpcmod.images.values.oci import OciDescriptor
 
 _AHEAD = 128  # chunks, 16 MiB

@@ -18,18 +18,18 @@ from hpcmod.core.cli.arguments import complete_file, site_option
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.core.errors import NotFoundError
+from hpcmod.core.fs.checksums import parse_sha256
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.values.compression import ANY_OF
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
 from hpcmod.images.acquire.locate import recognize
-from hpcmod.images.integrity import parse_sha256
 from hpcmod.images.trust.provenance import render_provenance
 from hpcmod.machine import find_machine
 
 if TYPE_CHECKING:
-    from hpcmod.images.acquire.fetch_sif import ObtainOptions
+    from hpcmod.images.acquire.origin import ObtainOptions
 
 TOOL = f"hpcmod {hpcmod.__version__}"
 
@@ -67,7 +67,7 @@ class FetchFlags:
     "-o", "--output", metavar="FILE|DIRECTORY", type=click.Path(path_type=Path), help="File or directory to write to."
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be fetched; fetch nothing.")
-@json_option(FetchedImage, "hpcmod.images.acquire.fetch_plan:FetchPlan")
+@json_option(FetchedImage, "hpcmod.images.acquire.origin:FetchPlan")
 @click.option("--no-cache", is_flag=True, help="Keep only the SIF on disk, no downloaded layers.")
 @click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF.")
 @click.option("--compression", metavar="NAME[:LEVEL]", help=f"{ANY_OF} (default: the site's).")
@@ -139,9 +139,9 @@ def _check_exists(reference: ImageReference, asked: str) -> None:
 
 
 def _print_fetch_plan(reference: ImageReference, out: Path, options: ObtainOptions, as_json: bool) -> None:
-    from hpcmod.images.acquire.fetch_plan import plan_fetch
+    from hpcmod.images.acquire.origin import Origin
 
-    found = plan_fetch(reference, out, options=options)
+    found = Origin(reference, options).plan(out)
     if as_json:
         print_json(found)
         return

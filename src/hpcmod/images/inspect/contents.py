@@ -9,17 +9,15 @@ import json
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from pathlib import Path
 
 from hpcmod.core.errors import BadInputError
-from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts, comparable_name
+from hpcmod.core.values.facts import ImageCommands, ImageFacts, Package, PythonFacts, comparable_name
 from hpcmod.images.inspect.entry import read_entry
-from hpcmod.images.sif.reader import read_sif
-from hpcmod.images.sif.root import open_root
+from hpcmod.images.sif.reader import SifHeader
 from hpcmod.images.squashfs.reader import Squashfs
+from hpcmod.images.values.assignments import assignments
 from hpcmod.images.values.metadata import METADATA, METADATA_LIMIT, read_package
 
 MOST_LISTED = 20_000
@@ -34,82 +32,47 @@ _SYSTEM_DIRECTORIES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 BAKED_IN_CONTAINER = "/opt/hpcmod-packages"
 """Directory in an image of the packages that `hpcmod bake` added: a prefix for each time, named 1, 2, ..."""
 
-CONDA_IN_CONTAINER = "/opt/hpcmod-conda"
-"""Prefix in an image of the conda packages that `hpcmod bake --conda` added, unless the image had one of its own."""
-
 DEFAULT_PATH = ("/usr/local/sbin", "/usr/local/bin", *_SYSTEM_DIRECTORIES)
 """PATH set by both runtimes if the image sets none."""
 
 _TRIALS = (("true",), ("sh", "-c", ":"), ("busybox", "true"), ("env",))
 """Command lines that do nothing, the one of most images first."""
 
-_ASSIGNMENT = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=")
 _ASSIGNED = re.compile(r"(?:^|[\s;&(])([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
-_LITERAL = r"""(?:'[^']*'|"(?:[^"\\$`]|\\.)*"|\\.|[^\s'"\\$`;&|<>()~{}])*"""
-_VALUE = re.compile(_LITERAL, re.DOTALL)
-_DEFAULT = re.compile(rf'"?\$\{{([A-Za-z_][A-Za-z0-9_]*):?-({_LITERAL})\}}"?', re.DOTALL)
-_END = re.compile(r"[ \t]*;?[ \t]*(?:[ \t]#[^\n]*)?(?:\n|\Z)")
-_PIECE = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^'"\\]+)""", re.DOTALL)
-_ESCAPED = re.compile(r'\\([$`"\\\n])')
-_BLOCK_OPENS = re.compile(r"[ \t]*(?:if|for|while|until|case)\b|[^#\n]*\{[ \t]*$")
-_BLOCK_CLOSES = re.compile(r"[ \t]*(?:fi|done|esac|\})\b|[ \t]*\}|[^#\n]*\b(?:fi|done|esac)[ \t]*$")
-
 _ACTIVATE = re.compile(r"(?:source|\.)\s+(/\S*)/bin/activate(?:\s+([^\s;&|]+))?")
 _PYTHON = re.compile(r"python(\d+\.\d+)")
 
 
-@dataclass(frozen=True)
-class ImageCommands:
-    """Commands in an image, binds of the host not included."""
-
-    names: frozenset[str]
-    """Names of the commands in the directories of its PATH."""
-    absent: tuple[str, ...]
-    """Directories on its PATH that are missing in the image; some are for binds of the host."""
-    files: frozenset[str]
-    """The requested paths that exist in the image."""
-
-
-def read_facts(path: Path | str) -> ImageFacts:
-    """Read the facts of a SIF: labels, environment, and its Python with packages and commands.
-
-    Raises NotFoundError if there is no such file; BadInputError if it is not a SIF, or has no squashfs;
-    VerificationError if it is truncated or damaged; LackingError if this Python cannot decompress it.
-    """
-    sif = read_sif(path)
-    with open_root(path) as squashfs:
-        environment, search_path = read_environment(squashfs)
-        python = find_python(squashfs, environment, search_path)
-        return ImageFacts(
-            architecture=sif.architecture,
-            size=sif.size,
-            python=python,
-            conda=_find_conda(squashfs, python) if python else "",
-            entry=read_entry(squashfs),
-            packages=_read_packages(squashfs, python) if python else (),
-            commands=_executables(squashfs, f"{python.prefix}/bin") if python else (),
-            tools=_read_tools(squashfs, search_path, python),
-            labels=_read_labels(squashfs),
-            environment=tuple(environment.items()),
-            assigned=_read_assigned(squashfs),
-            has_bash=_is_executable(squashfs, "/bin/bash"),
-            trial=_find_trial(squashfs, search_path, python),
-        )
+def read_facts(header: SifHeader, squashfs: Squashfs) -> ImageFacts:
+    """Read the facts of a SIF: labels, environment, and its Python with packages and commands."""
+    environment, search_path = read_environment(squashfs)
+    python = find_python(squashfs, environment, search_path)
+    return ImageFacts(
+        architecture=header.architecture,
+        size=header.size,
+        python=python,
+        conda=_find_conda(squashfs, python) if python else "",
+        entry=read_entry(squashfs),
+        packages=_read_packages(squashfs, python) if python else (),
+        commands=_executables(squashfs, f"{python.prefix}/bin") if python else (),
+        tools=_read_tools(squashfs, search_path, python),
+        labels=_read_labels(squashfs),
+        environment=tuple(environment.items()),
+        assigned=_read_assigned(squashfs),
+        has_bash=_is_executable(squashfs, "/bin/bash"),
+        trial=_find_trial(squashfs, search_path, python),
+    )
 
 
-def read_commands(image: Path, paths: Iterable[str] = ()) -> ImageCommands:
-    """Read which commands an image has, and which of the given absolute paths.
-
-    Raises HpcmodError as read_facts.
-    """
-    with open_root(image) as squashfs:
-        environment, search_path = read_environment(squashfs)
-        python = find_python(squashfs, environment, search_path)
-        places = dict.fromkeys([*([f"{python.prefix}/bin"] if python else []), *search_path, *DEFAULT_PATH])
-        there = [place for place in places if squashfs.find(place)]
-        names = (posixpath.basename(name) for place in there for name in squashfs.listdir(place))
-        absent = tuple(place for place in search_path if place not in there)
-        return ImageCommands(frozenset(names), absent, frozenset(path for path in paths if squashfs.find(path)))
+def read_commands(squashfs: Squashfs, paths: Iterable[str]) -> ImageCommands:
+    """Read which commands an image has, and which of the given absolute paths."""
+    environment, search_path = read_environment(squashfs)
+    python = find_python(squashfs, environment, search_path)
+    places = dict.fromkeys([*([f"{python.prefix}/bin"] if python else []), *search_path, *DEFAULT_PATH])
+    there = [place for place in places if squashfs.find(place)]
+    names = (posixpath.basename(name) for place in there for name in squashfs.listdir(place))
+    absent = tuple(place for place in search_path if place not in there)
+    return ImageCommands(frozenset(names), absent, frozenset(path for path in paths if squashfs.find(path)))
 
 
 def _list(squashfs: Squashfs, directory: str, *suffixes: str) -> list[str]:
@@ -156,52 +119,6 @@ def _read_assigned(squashfs: Squashfs) -> tuple[str, ...]:
     """Return the names of all variables that the image's scripts may assign."""
     scripts = (squashfs.text_of(f"{_ENVIRONMENT}/{name}") for name in _list(squashfs, _ENVIRONMENT))
     return tuple(sorted({name for script in scripts for name in _ASSIGNED.findall(script)}))
-
-
-def assignments(script: str) -> Iterator[tuple[str, str | None, str, bool]]:
-    """Yield the unconditional assignments of a shell script.
-
-    Yields
-    ------
-    tuple
-    Variable; its value, None if it is not a literal; the right side as written; and whether it is only a
-        default, as in `NAME="${NAME:-"value"}"`.
-    """
-    at = depth = 0
-    while at < len(script):
-        line_end = script.find("\n", at) + 1 or len(script)
-        line = script[at : line_end - 1] if script[line_end - 1] == "\n" else script[at:line_end]
-        depth = max(0, depth + _depth_change(line))
-        start = _ASSIGNMENT.match(script, at)
-        if start is not None and depth == 0:
-            value, is_default, end = _value(script, start)
-            yield start.group(1), value, line[start.end() - at :], is_default
-            line_end = max(end, line_end)
-        at = line_end
-
-
-def _depth_change(line: str) -> int:
-    """Return 1 if a line opens a block of a shell script, -1 if it closes one, else 0."""
-    return bool(_BLOCK_OPENS.match(line)) - bool(_BLOCK_CLOSES.match(line))
-
-
-def _value(script: str, start: re.Match[str]) -> tuple[str | None, bool, int]:
-    """Return the value of an assignment, whether it is a default, and where it ends."""
-    default = _DEFAULT.match(script, start.end())
-    if default is not None and default.group(1) == start.group(1):
-        end = _END.match(script, default.end())
-        return (_unquote(default.group(2)), True, end.end()) if end else (None, True, 0)
-    literal = _VALUE.match(script, start.end())
-    end = _END.match(script, literal.end()) if literal else None
-    return (_unquote(literal.group()), False, end.end()) if literal and end else (None, False, 0)
-
-
-def _unquote(literal: str) -> str:
-    def plain(piece: re.Match[str]) -> str:
-        single, double, escaped, bare = piece.groups()
-        return _ESCAPED.sub(r"\1", double) if double is not None else single or escaped or bare or ""
-
-    return _PIECE.sub(plain, literal)
 
 
 def _literal_directories(written: str) -> list[str]:

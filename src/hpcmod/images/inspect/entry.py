@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
-from hpcmod.core.errors import HpcmodError
 from hpcmod.core.values.facts import COMMAND, NO_ENTRY, OWN
-from hpcmod.images.sif.root import open_root
 from hpcmod.images.squashfs.reader import Squashfs
 
 _RUNSCRIPT = "/.singularity.d/runscript"
@@ -19,17 +16,8 @@ _ENTRYPOINTS = (re.compile(r"^OCI_ENTRYPOINT='(.*)'$", re.MULTILINE), re.compile
 """The entry point of an OCI image, as Apptainer and hpcmod write it into the run script."""
 
 
-def find_entry(image: Path) -> str:
-    """Return what the run script of an image does with a command line, as `ImageFacts.entry`; COMMAND if unknown."""
-    try:
-        with open_root(image) as squashfs:
-            return read_entry(squashfs)
-    except HpcmodError:  # the checks of the image report the error
-        return COMMAND
-
-
 def read_entry(squashfs: Squashfs) -> str:
-    """Return what the run script does with a command line; see find_entry."""
+    """Return what the run script of an image does with a command line, as `ImageFacts.entry`."""
     script = squashfs.text_of(_RUNSCRIPT)
     if not script.strip() or _NONE in script:
         return NO_ENTRY

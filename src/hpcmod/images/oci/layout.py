@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from hpcmod.core.errors import BadInputError, NotFoundError, VerificationError
+from hpcmod.core.fs.reading import open_input
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.strict_json import show_value
 from hpcmod.images.oci.image import Layer, OciImage, make_image, match_diff_ids, verified
-from hpcmod.images.sif.reader import open_sif
 from hpcmod.images.values.oci import (
     CONFIG_LIMIT,
     MANIFEST_LIMIT,
@@ -57,7 +57,7 @@ def read_layout(reference: ImageReference, *, architecture: str) -> Iterator[Oci
     """
     with ExitStack() as stack:
         path = Path(reference.path)
-        files = _Directory(path) if path.is_dir() else _Archive(stack.enter_context(open_sif(path)))
+        files = _Directory(path) if path.is_dir() else _Archive(stack.enter_context(open_input(path)))
         saved = files.has(_SAVED) and (reference.kind == "docker-archive" or not files.has(_INDEX))
         if not saved and not files.has(_INDEX):
             raise BadInputError(
@@ -207,7 +207,7 @@ class _Directory(_Files):
                 raise self.missing(name)
             return (path / name).stat().st_size
 
-        super().__init__(str(path), size, lambda name: open_sif(path / name))
+        super().__init__(str(path), size, lambda name: open_input(path / name))
 
 
 class _Archive(_Files):

@@ -51,13 +51,7 @@ TYPES = {
     0x4008: "crypto-message",
     0x4009: "sbom",
 }
-_MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
 FILE_SYSTEMS = {1: "squashfs", 2: "ext3", 3: "archive", 4: "raw", 5: "encrypted squashfs"}
 PRIMARY = 2
 """The kind of the partition that holds the root file system."""
-
-
-def architecture_name(machine: str) -> str:
-    """Return the GOARCH name of a kernel machine name: x86_64 -> amd64; other names unchanged."""
-    return _MACHINES.get(machine, machine)

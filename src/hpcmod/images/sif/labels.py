@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from hpcmod.core.errors import BadInputError, VerificationError
 from hpcmod.core.values.strict_json import load_json
 from hpcmod.images.sif.format import DESCRIPTOR, HEADER, TYPES
-from hpcmod.images.sif.reader import Sif, SifDescriptor, read_sif
+from hpcmod.images.sif.reader import SifDescriptor, SifHeader, read_sif
 
 METADATA = "inspect-metadata.json"
 """Name of the object with the output of `apptainer inspect`."""
@@ -61,7 +61,7 @@ def with_labels(metadata: bytes, labels: Mapping[str, str]) -> bytes:
     return json.dumps(found, sort_keys=True).encode()
 
 
-def _metadata_object(sif: Sif) -> SifDescriptor:
+def _metadata_object(sif: SifHeader) -> SifDescriptor:
     found = next(
         (descriptor for descriptor in sif.descriptors if descriptor.kind == "json" and descriptor.name == METADATA),
         None,
@@ -71,7 +71,7 @@ def _metadata_object(sif: Sif) -> SifDescriptor:
     return found
 
 
-def _read_metadata(sif: Sif, file: BinaryIO) -> Any:
+def _read_metadata(sif: SifHeader, file: BinaryIO) -> Any:
     descriptor = _metadata_object(sif)
     if descriptor.size > _LIMIT:
         raise BadInputError(f"{sif.path}: {METADATA} has {descriptor.size} bytes, at most {_LIMIT} are read")

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from hpcmod.core.errors import BadInputError, LackingError, NotFoundError, VerificationError
-from hpcmod.core.fs.reading import UnusableFileError, open_regular
+from hpcmod.core.errors import BadInputError, LackingError, VerificationError
+from hpcmod.core.fs.reading import open_input
+from hpcmod.core.values.facts import architecture_name
 from hpcmod.images.sif.format import (
     ARCHITECTURES,
     DESCRIPTOR,
@@ -20,10 +21,8 @@ from hpcmod.images.sif.format import (
     PRIMARY,
     TYPES,
     VERSION,
-    architecture_name,
 )
 
-_DEFINITION_LIMIT = 1 << 20  # bytes
 _MOST_DESCRIPTORS = 4096  # Apptainer reserves 48; a damaged count must not make us read gigabytes
 
 _FETCH_AGAIN = "Fetch or copy the image again; with its sha256 in `checksums` such damage is found during the download."
@@ -58,7 +57,7 @@ class SifDescriptor:
 
 
 @dataclass(frozen=True)
-class Sif:
+class SifHeader:
     """Header and descriptors of a SIF."""
 
     path: Path
@@ -72,7 +71,7 @@ class Sif:
     """Used descriptors, in the order of the table."""
 
 
-def read_sif(path: Path | str, *, shown: Path | None = None) -> Sif:
+def read_sif(path: Path | str, *, shown: Path | None = None) -> SifHeader:
     """Read header and descriptors of a SIF, and check that the file is not truncated.
 
     `shown` is the path for messages and the result, if `path` is still a temporary path.
@@ -80,7 +79,7 @@ def read_sif(path: Path | str, *, shown: Path | None = None) -> Sif:
     Raises NotFoundError if there is no such file; BadInputError if the file is not a SIF (the message says what it
     looks like); VerificationError if the file is truncated, or its header is damaged.
     """
-    with open_sif(Path(path)) as file:
+    with open_input(Path(path)) as file:
         path = shown or Path(path)
         size = os.fstat(file.fileno()).st_size
         head = file.read(HEADER.size)
@@ -92,15 +91,10 @@ def read_sif(path: Path | str, *, shown: Path | None = None) -> Sif:
             raise BadInputError(f"{path}: SIF version {_text(version)!r}, expected {VERSION!r}")
         descriptors = _read_descriptors(path, file, size, total, table_at)
     _check_length(path, size, descriptors)
-    return Sif(path, size, _architecture(arch, descriptors), created, descriptors)
+    return SifHeader(path, size, _architecture(arch, descriptors), created, descriptors)
 
 
-def is_sif(descriptor: int) -> bool:
-    """Return whether an open file begins like a SIF."""
-    return os.pread(descriptor, len(MAGIC), MAGIC_AT) == MAGIC
-
-
-def check_sif(sif: Sif, *, architecture: str) -> None:
+def check_sif(sif: SifHeader, *, architecture: str) -> None:
     """Check that a machine can run a SIF.
 
     `architecture` is the machine's, as GOARCH or kernel name: amd64 or x86_64.
@@ -117,17 +111,7 @@ def check_sif(sif: Sif, *, architecture: str) -> None:
         )
 
 
-def extract_definition(path: Path) -> bytes:
-    """Return the definition with which a SIF was built; empty if it has none, or one that is too long."""
-    found = next((descriptor for descriptor in read_sif(path).descriptors if descriptor.kind == "definition"), None)
-    if found is None or found.size > _DEFINITION_LIMIT:
-        return b""
-    with open_sif(path) as file:
-        file.seek(found.offset)
-        return file.read(found.size)
-
-
-def squashfs_partition(sif: Sif) -> SifDescriptor:
+def squashfs_partition(sif: SifHeader) -> SifDescriptor:
     """Find the primary partition, which must be squashfs.
 
     Raises BadInputError if it is missing, or has another file system.
@@ -145,23 +129,6 @@ def squashfs_partition(sif: Sif) -> SifDescriptor:
             "Build the image again without encryption and without a writable partition: apptainer build NEW.sif ...",
         )
     return primary
-
-
-def open_sif(path: Path) -> BinaryIO:
-    """Open an image file for reading.
-
-    Raises NotFoundError if there is no such file, and BadInputError if it is not a regular file, or you may not read
-    it.
-    """
-    try:
-        return open_regular(path)
-    except FileNotFoundError as err:
-        raise NotFoundError(f"{path}: no such image", "Check the path; to fetch an image: hpcmod fetch.") from err
-    except UnusableFileError as err:
-        sandbox = "If it is a sandbox: apptainer build NEW.sif DIRECTORY." if path.is_dir() else ""
-        raise BadInputError(f"{path}: {err.strerror}", sandbox or "Give the path of an image file.") from err
-    except OSError as err:
-        raise BadInputError(f"{path}: cannot be read: {err.strerror}", f"Check its permissions: ls -l {path}") from err
 
 
 def _check_magic(path: Path, file: BinaryIO, head: bytes) -> None:

@@ -42,6 +42,53 @@ class LocalImage:
     place: str = ""
     """Path of the file that the policy was applied to, links resolved; read only this file."""
 
+    @classmethod
+    def verify(
+        cls,
+        sif: Path,
+        reference: ImageReference,
+        policy: TrustPolicy,
+        *,
+        checksum: str | None,
+        environ: Mapping[str, str],
+    ) -> LocalImage:
+        """Check an existing SIF against the policy and its provenance file, without reading it in full.
+
+        A reference to a registry or URL means that an earlier run has fetched the SIF, which has the sha256 `checksum`.
+
+        Raises VerificationError if it was fetched from another image than requested; UntrustedError if a digest was
+        requested, but the file has no provenance; HpcmodError if the policy is not met.
+        """
+        known = read_provenance(sif)
+        if known and reference.digest and known.digest != reference.digest:
+            raise VerificationError(
+                f"{sif}: was fetched from {known.reference} as {known.digest or 'a file'}, expected {reference.digest}",
+                f"Remove it, and run this again: rm {sif} {sidecar(sif)}",
+            )
+        if reference.digest and not known and not checksum:
+            raise UntrustedError(
+                f"{sif}: no record that this file is {reference.canonical}",
+                f"Rename it to fetch it again: mv {sif} {sif}.old. Or give its sha256 in `checksums`.",
+            )
+        ours = known if known and is_remembered(known, environ) else None
+        place = os.path.realpath(sif)
+        rule = _rule_for_found(place, reference, policy, ours)
+        if rule.needs and reference.kind not in LOCAL_KINDS and not ours:
+            raise UntrustedError(
+                f"{sif}: the site has a rule for {rule.source}, but you have not fetched this file yourself",
+                f"Remove it to fetch it: rm {sif}. If the site keeps images there, add a rule for that directory.",
+            )
+        verified = check_pinned(replace(reference, digest=ours.digest if ours else ""), rule, checksum)
+        copy_rule = TrustRule(rule.source)
+        if _SIGNATURE in rule.needs:
+            verified = TrustEvidence((*verified.needs, *_signed(sif, rule, ours, environ).needs))
+            copy_rule = copy_rule if _key_of(ours, rule) else rule._replace(needs=(_SIGNATURE,))
+        return cls(sif, known.sha256 if known else None, known, ours is not None, copy_rule, verified, place)
+
+    def verify_copy(self, copy: Path, environ: Mapping[str, str]) -> None:
+        """Check the signature of a copy, if the policy requires that; errors as of `check_sif_signature`."""
+        verify_sif_trust(copy, self.copy_rule, environ, shown=self.path)
+
 
 def verify_image_trust(
     reference: ImageReference, rule: TrustRule, digests: Sequence[str], *, access: Access
@@ -87,43 +134,6 @@ def _keys(rule: TrustRule) -> tuple[str, ...]:
             "Add public keys: [trust] keys = [...].",
         )
     return rule.keys
-
-
-def verify_local_sif(
-    sif: Path, reference: ImageReference, policy: TrustPolicy, *, checksum: str | None, environ: Mapping[str, str]
-) -> LocalImage:
-    """Check an existing SIF against the policy and its provenance file, without reading it in full.
-
-    A reference to a registry or URL means that an earlier run has fetched the SIF; `checksum` is its expected sha256.
-
-    Raises VerificationError if it was fetched from another image than requested; UntrustedError if a digest was
-    requested, but the file has no provenance; HpcmodError if the policy is not met.
-    """
-    known = read_provenance(sif)
-    if known and reference.digest and known.digest != reference.digest:
-        raise VerificationError(
-            f"{sif}: was fetched from {known.reference} as {known.digest or 'a file'}, expected {reference.digest}",
-            f"Remove it, and run this again: rm {sif} {sidecar(sif)}",
-        )
-    if reference.digest and not known and not checksum:
-        raise UntrustedError(
-            f"{sif}: no record that this file is {reference.canonical}",
-            f"Rename it to fetch it again: mv {sif} {sif}.old. Or give its sha256 in `checksums`.",
-        )
-    ours = known if known and is_remembered(known, environ) else None
-    place = os.path.realpath(sif)
-    rule = _rule_for_found(place, reference, policy, ours)
-    if rule.needs and reference.kind not in LOCAL_KINDS and not ours:
-        raise UntrustedError(
-            f"{sif}: the site has a rule for {rule.source}, but you have not fetched this file yourself",
-            f"Remove it to fetch it: rm {sif}. If the site keeps images there, add a rule for that directory.",
-        )
-    verified = check_pinned(replace(reference, digest=ours.digest if ours else ""), rule, checksum)
-    copy_rule = TrustRule(rule.source)
-    if _SIGNATURE in rule.needs:
-        verified = TrustEvidence((*verified.needs, *_signed(sif, rule, ours, environ).needs))
-        copy_rule = copy_rule if _key_of(ours, rule) else rule._replace(needs=(_SIGNATURE,))
-    return LocalImage(sif, known.sha256 if known else None, known, ours is not None, copy_rule, verified, place)
 
 
 def subject_of(reference: ImageReference) -> str:

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hpcmod.core.errors import BadInputError, UnknownKeyError, UntrustedError, VerificationError
+from hpcmod.core.errors import BadInputError, LackingError, UnknownKeyError, UntrustedError, VerificationError
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.process import Completed, run
-from hpcmod.images.programs import require_runtime
+from hpcmod.core.which import which
 from hpcmod.images.sif.reader import read_sif
 
 BUNDLES = (".sigstore.json", ".sigstore")
@@ -23,6 +23,7 @@ _NO_BUNDLES = (
     "Verify it with `cosign verify-blob --bundle BUNDLE --certificate-identity NAME --certificate-oidc-issuer URL SIF`,"
     " and then give the sha256 of the SIF. Or ask its author for a SIF that `apptainer sign` signed."
 )
+_RUNTIMES = ("apptainer", "singularity")
 _LIMIT = 1 << 20  # bytes of a key
 _PEM = b"-----BEGIN PUBLIC KEY-----"
 _CHANGED = ("integrity compromised", "object not signed", "not associated with object group", "signature not found")
@@ -50,7 +51,7 @@ def check_sif_signature(
         raise UntrustedError(
             f"{shown}: not signed", "Ask its author for a signed image, or change the rule in [trust]."
         )
-    runtime = require_runtime(environ, why=f"{shown}: verifying a signature")
+    runtime = _require_runtime(environ, why=f"{shown}: verifying a signature")
     for key in keys:
         done = _verify(runtime, sif, Path(key), environ)
         if done.status == 0:
@@ -97,3 +98,14 @@ def _was_changed(done: Completed) -> bool:
     except (ValueError, KeyError, TypeError):
         pass
     return any(words in done.stderr for words in _CHANGED)
+
+
+def _require_runtime(environ: Mapping[str, str], *, why: str) -> str:
+    """Return the container runtime on PATH, which `why` needs, or raise LackingError."""
+    found = next((path for name in _RUNTIMES if (path := which(name, environ))), None)
+    if found is None:
+        raise LackingError(
+            f"{why} needs {' or '.join(_RUNTIMES)}, but none is on PATH",
+            f"Load or install {_RUNTIMES[0]}; or fetch the image on a machine that has it, and copy the SIF.",
+        )
+    return found

@@ -173,8 +173,8 @@ def make_container(image: Path | None, site: Site, mpi: str) -> JobContainer:
     """Return how a job starts the container of an image, None if that is not known here, whose programs use an MPI."""
     entry = COMMAND
     if image and site.launcher.verb == "run":
-        from hpcmod.images import find_entry  # what reads images takes time to import
+        from hpcmod.images import Sif  # what reads images takes time to import
 
-        entry = find_entry(image)
+        entry = Sif(image).entry()
     runtime = Path(find_runtime(os.environ) or "singularity").name  # both runtimes answer to this name
     return JobContainer(runtime, mpi=mpi, entry=entry)

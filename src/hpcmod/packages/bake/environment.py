@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, VerificationError
 from hpcmod.core.progress import Progress
-from hpcmod.images import Squashfs, open_root, read_facts
+from hpcmod.images import Sif, Squashfs
 from hpcmod.images.squashfs.tree import Node
 from hpcmod.packages.bake.image import BakedPackages
 from hpcmod.packages.bake.packages import open_packages
@@ -119,8 +119,8 @@ def _render_script(squashfs: Squashfs, environment: Environment) -> str:
 
 def _check(path: Path, *, environment: Environment) -> None:
     """Check that the new image has the packages, and the Python in its place."""
-    python = read_facts(path).python
-    with open_root(path) as squashfs:
+    python = Sif(path).facts().python
+    with Sif(path).root() as squashfs:
         records = set(squashfs.listdir(f"{environment.prefix}/conda-meta"))
     missing = [name for name in environment.packages if f"{name}.json" not in records]
     wanted = (environment.prefix, environment.python)

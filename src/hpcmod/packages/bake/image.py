@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, LackingError, VerificationError
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.progress import Progress
 from hpcmod.core.values.facts import ImageFacts, PythonFacts
-from hpcmod.images import Squashfs, file_sha256, read_facts
+from hpcmod.images import Sif, Squashfs
 from hpcmod.images.inspect.contents import (
     BAKED_IN_CONTAINER,
     baked_prefixes,
@@ -52,7 +53,7 @@ def read_base(sif: Path, shown: str, *, sha256: str | None = None) -> BaseImage:
 
     Raises HpcmodError if it is not a SIF, or damaged.
     """
-    return BaseImage(os.path.realpath(sif), file_sha256(sif) if sha256 is None else sha256, shown, read_facts(sif))
+    return BaseImage(os.path.realpath(sif), file_sha256(sif) if sha256 is None else sha256, shown, Sif(sif).facts())
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ def _choose_venv(packages: PackageTree, python: PythonFacts, path: Path, preferr
 
 def _check(path: Path, *, python: PythonFacts, added: tuple[str, ...]) -> None:
     """Check that a new image has the Python and all added packages."""
-    facts = read_facts(path)
+    facts = Sif(path).facts()
     inside = {f"{package.name}=={package.version}" for package in facts.packages}
     missing = [name for name in added if name not in inside]
     if facts.python != python or missing:

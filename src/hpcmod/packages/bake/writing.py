@@ -18,21 +18,21 @@ from typing import BinaryIO
 from hpcmod import __version__
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, explain_os_error
+from hpcmod.core.fs.checksums import check_sha256, file_sha256
+from hpcmod.core.fs.reading import open_input
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.space import Need, check_room
 from hpcmod.core.fs.temporary import clear_leftovers
-from hpcmod.core.progress import Progress
+from hpcmod.core.progress import Progress, Ticker
 from hpcmod.core.values.facts import Provenance
-from hpcmod.images import Squashfs, check_sha256, check_sif, file_sha256, read_sif, sidecar, write_provenance
-from hpcmod.images.integrity import Ticker
+from hpcmod.images import Sif, Squashfs
 from hpcmod.images.sif.labels import METADATA, with_labels
-from hpcmod.images.sif.reader import Sif, SifDescriptor, open_sif, squashfs_partition
+from hpcmod.images.sif.reader import SifDescriptor, SifHeader, read_sif, squashfs_partition
 from hpcmod.images.sif_writer import SifObject, sync_and_hash, write_sif
 from hpcmod.images.squashfs import copying
 from hpcmod.images.squashfs.nodes import SourceTree, read_tree
 from hpcmod.images.squashfs.tree import Node
 from hpcmod.images.squashfs.writer import SquashfsWriter
-from hpcmod.images.trust.provenance import remember
 from hpcmod.packages.bake.packages import directory_in
 
 _MODE = 0o755
@@ -51,7 +51,7 @@ AddText = Callable[[bytes, int], Node]
 class SourceImage:
     """An open image."""
 
-    sif: Sif
+    sif: SifHeader
     file: BinaryIO
     squashfs: Squashfs
     tree: SourceTree
@@ -109,7 +109,7 @@ def open_image(path: Path) -> Iterator[SourceImage]:
     """
     sif = read_sif(path)
     partition = squashfs_partition(sif)
-    with open_sif(sif.path) as file:
+    with open_input(sif.path) as file:
         squashfs = Squashfs(file, partition.offset, partition.size)
         yield SourceImage(sif, file, squashfs, read_tree(file, partition.offset, partition.size))
 
@@ -136,14 +136,14 @@ def write_image(source: SourceImage, addition: Addition, new: NewFile, progress:
     Raises BadInputError if the file exists; VerificationError if the image does not have the expected checksum, or the
     written one lacks something; NoSpaceError if the SIF does not fit.
     """
-    for name in (new.out.name, sidecar(new.out).name):
+    for name in (new.out.name, Sif(new.out).sidecar.name):
         clear_leftovers(new.out.parent, name)
     with scratch(new.out) as made:
         check_room(
             [Need(new.out.parent, needed_room(source, addition), 2, "the SIF at most", "choose another path: -o PATH")]
         )
         old, sha256 = _write(source, addition, new, made.path, progress)
-        check_sif(read_sif(made.path), architecture=source.sif.architecture)
+        Sif(made.path).check(source.sif.architecture)
         addition.check(made.path)
         provenance = Provenance(
             reference=new.reference or f"bake:{source.sif.path}@sha256:{old}",
@@ -154,8 +154,7 @@ def write_image(source: SourceImage, addition: Addition, new: NewFile, progress:
             tool=f"hpcmod {__version__}",
             lock=new.lock,
         )
-        remember(provenance, new.environ)
-        write_provenance(made.beside / new.out.name, provenance)
+        Sif(made.beside / new.out.name).write_provenance(provenance, new.environ)
         check_free(new.out, force=new.force)
         made.put()
     return provenance

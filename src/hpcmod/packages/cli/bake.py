@@ -124,13 +124,13 @@ def _read_base(flags: BakeFlags, site: Site, *, hashed: bool) -> tuple[BaseImage
 
     `hashed`: Whether the checksum of the image is needed.
     """
-    from hpcmod.images import verify_local_sif
+    from hpcmod.images import LocalImage
     from hpcmod.packages.bake.image import read_base
 
     path = Path(flags.image)
     if path.is_file():
         reference = ImageReference.parse(str(path.absolute()))
-        local = verify_local_sif(path, reference, site.images.trust, checksum=None, environ=os.environ)
+        local = LocalImage.verify(path, reference, site.images.trust, checksum=None, environ=os.environ)
         return read_base(Path(local.place), path.name, sha256=local.sha256 or (None if hashed else "")), None
     installed = find_ready(look_around(flags.site), flags.image)
     sif, sha256 = Path(installed.image.path), installed.image.sha256

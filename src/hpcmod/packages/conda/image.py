@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from hpcmod.compat import find_stack, open_files
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.values.facts import PythonFacts
-from hpcmod.images import open_root, read_facts
-from hpcmod.images.inspect.contents import CONDA_IN_CONTAINER, MOST_LISTED, baked_prefixes
+from hpcmod.images import Sif
+from hpcmod.images.inspect.contents import MOST_LISTED, baked_prefixes
+from hpcmod.packages.values.conda import CONDA_IN_CONTAINER
 
 _RECORD_LIMIT = 64 << 20  # bytes; the record of a package has the names of all its files
 _SUBDIRS = {"amd64": "linux-64", "arm64": "linux-aarch64", "ppc64le": "linux-ppc64le"}
@@ -52,7 +53,7 @@ def read_conda_image(sif: str, python: PythonFacts | None) -> CondaImage:
     Raises LackingError if there are no conda packages for its processor; BadInputError if its records are damaged.
     """
     with open_files(sif) as files:
-        stack = find_stack(files, read_facts(sif))
+        stack = find_stack(files, Sif(sif).facts())
     if stack.architecture not in _SUBDIRS:
         raise LackingError(f"there are no conda packages for {stack.architecture}", "Use pip: hpcmod add NAME PACKAGE")
     records, libraries = _read_records(sif, python)
@@ -62,7 +63,7 @@ def read_conda_image(sif: str, python: PythonFacts | None) -> CondaImage:
 def _read_records(sif: str, python: PythonFacts | None) -> tuple[tuple[dict[str, object], ...], tuple[str, ...]]:
     records: dict[str, dict[str, object]] = {}
     libraries: dict[str, str] = {}
-    with open_root(sif) as squashfs:
+    with Sif(sif).root() as squashfs:
         prefixes = (*baked_prefixes(squashfs), *((python.prefix,) if python else ()), CONDA_IN_CONTAINER)
         for prefix in dict.fromkeys(prefixes):
             names = [name for name in squashfs.listdir(f"{prefix}/conda-meta") if name.endswith(".json")]

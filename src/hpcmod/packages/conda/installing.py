@@ -8,7 +8,7 @@ from pathlib import Path
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.facts import Package
-from hpcmod.images import read_packages_in
+from hpcmod.modules import read_packages_in
 from hpcmod.packages.conda.image import read_conda_image
 from hpcmod.packages.conda.linking import Prefix, link_conda, link_libraries
 from hpcmod.packages.conda.solving import check_no_python, fetch_conda, solve_conda

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, NotFoundError, RemoteError, VerificationError
-from hpcmod.images import file_sha256
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.packages.conda.image import CondaImage
 from hpcmod.packages.values.conda import CondaPackage, CondaPart, conda_name
 

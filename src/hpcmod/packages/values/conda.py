@@ -12,6 +12,9 @@ from hpcmod.core.errors import BadInputError
 
 DEFAULT_CHANNELS = ("conda-forge",)
 
+CONDA_IN_CONTAINER = "/opt/hpcmod-conda"
+"""Prefix in an image of the conda packages that `hpcmod bake --conda` added, unless the image had one of its own."""
+
 _SPEC = re.compile(
     r"(?:(?P<channel>[^\s:\[\]]+?)(?:/(?:noarch|linux-[a-z0-9]+))?::)?"
     r"(?P<name>[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)\s*(?:[<>=!~\[\s].*)?"

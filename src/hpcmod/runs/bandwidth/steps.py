@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hpcmod.compat import find_image_mpi
 from hpcmod.core.errors import HpcmodError
-from hpcmod.images import read_commands
+from hpcmod.images import Sif
 from hpcmod.jobs import make_container
 from hpcmod.jobs.values.allocation import Allocation
 from hpcmod.jobs.values.inside import fit_allocation, make_inner_step
@@ -78,7 +78,7 @@ def choose_library(request: BenchmarkRequest, site: Site, container: Installed) 
         return request.library or TORCH
     needed = {name for name, collective in PROGRAMS.items() if collective in request.collectives}
     try:
-        names = read_commands(Path(container.image.path)).names
+        names = Sif(Path(container.image.path)).commands().names
     except (HpcmodError, OSError):
         return TORCH  # the step reports what is wrong with the image
     return NCCL_TESTS if needed <= names else TORCH

@@ -11,7 +11,7 @@ from hpcmod.compat.values.gpu import GPU_RULES
 from hpcmod.compat.values.verdict import Case, HostFacts, judge
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.values.finding import FAIL, WARN, Finding
-from hpcmod.images import read_facts
+from hpcmod.images import Sif
 from hpcmod.machine.values.facts import NodeFacts
 from hpcmod.machine.values.site import Site
 
@@ -25,7 +25,7 @@ def judge_drivers(image: Path, site: Site, nodes: Iterable[NodeFacts]) -> list[F
         return []
     try:
         with open_files(image) as files:
-            stack = find_stack(files, read_facts(image))
+            stack = find_stack(files, Sif(image).facts())
     except (HpcmodError, OSError):  # each node reports whether it can read the image
         return []
     findings = []

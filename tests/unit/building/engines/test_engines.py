@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.building.engines.apptainer import Apptainer
+from hpcmod.building.engines.apptainer import Apptainer, without_settings
 from hpcmod.building.engines.buildah import Buildah
 from hpcmod.building.engines.engine import BuildSource
 from hpcmod.building.engines.podman import Podman
@@ -166,3 +166,10 @@ def test_missing_base_image_is_not_found(workspace: Workspace, tmp_path: Path, e
         stand_in(tmp_path, name, "echo 'FATAL: manifest unknown' >&2; exit 255")
     with pytest.raises(NotFoundError, match=r"h\.example/x:1 cannot be pulled: FATAL: manifest unknown"):
         engine.build(workspace, source(workspace, "docker://h.example/x:1"))
+
+
+def test_settings_for_running_containers_are_left_out() -> None:
+    inside = {"SINGULARITYENV_LD_PRELOAD": "x.so", "APPTAINERENV_LD_LIBRARY_PATH": "/opt/cray/lib"}
+    settings = {"SINGULARITY_NV": "1", "APPTAINER_BINDPATH": "/none", "APPTAINER_MOUNT": "x"}
+    kept = {"APPTAINER_CACHEDIR": "/c", "HOME": "/h"}
+    assert without_settings({**settings, **inside, **kept}) == kept

@@ -12,9 +12,9 @@ from hpcmod.catalogue.admin.gc import find_unused
 from hpcmod.catalogue.admin.refresh import RefreshResult, Wanted, refresh_containers
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.catalogue.visible import rendering
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.tree import Tree
+from hpcmod.images import Sif
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import Site
@@ -32,7 +32,7 @@ DAY = 86400.0
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
-    monkeypatch.setattr(rendering, "read_facts", lambda _: FACTS)
+    monkeypatch.setattr(Sif, "facts", lambda _: FACTS)
     return make_rendered(tmp_path / "shop")
 
 
@@ -89,7 +89,7 @@ def test_a_new_profile_reaches_users_and_undo_restores_every_byte(shop: Catalogu
 
 
 def test_the_wrapper_of_a_deleted_command_is_removed(shop: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendering, "read_facts", lambda _: replace(FACTS, commands=("python",)))
+    monkeypatch.setattr(Sif, "facts", lambda _: replace(FACTS, commands=("python",)))
     renew(shop, GENERIC)
     assert not (shop.software / "Toy/1.0/bin/torchrun").exists()
     lifecycle.undo(shop, 2, actor=ADA)

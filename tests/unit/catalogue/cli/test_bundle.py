@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.progress import ProgressLine
-from hpcmod.images.integrity import file_sha256
 from tests.calls import Terminal, hpcmod
 from tests.catalogues import make_catalogue, make_record
 from tests.corpus import make_sif

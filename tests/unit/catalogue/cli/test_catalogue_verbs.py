@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.catalogue.visible import rendering
 from hpcmod.core.cli.main import main
+from hpcmod.images import Sif
 from tests.plans import FACTS
 from tests.unit.catalogue.rendered import make_rendered, visible
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
-    monkeypatch.setattr(rendering, "read_facts", lambda _: FACTS)
+    monkeypatch.setattr(Sif, "facts", lambda _: FACTS)
     return make_rendered(tmp_path / "shop")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.publishing.candidate import Request, choose_candidate
-from hpcmod.images.integrity import file_sha256
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.modules.values.easyconfig_text import read_named_image
 from tests import corpus
 from tests.calls import hpcmod

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hpcmod.catalogue.visible import rendering
 from hpcmod.core.cli.main import main
+from hpcmod.images import Sif
 from tests.plans import FACTS
 from tests.stack import CHECKOUT
 from tests.unit.catalogue.rendered import make_rendered
@@ -34,7 +34,7 @@ def commands(page: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_the_page_works(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendering, "read_facts", lambda _: FACTS)
+    monkeypatch.setattr(Sif, "facts", lambda _: FACTS)
     monkeypatch.chdir(tmp_path)
     make_rendered(tmp_path / "containers")
     (tmp_path / "new").mkdir()

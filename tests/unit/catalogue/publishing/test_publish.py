@@ -20,8 +20,8 @@ from hpcmod.catalogue.values.journal import Key, Records
 from hpcmod.catalogue.values.record import CatalogueRecord, Check
 from hpcmod.compat.values.verdict import Verdict
 from hpcmod.core.errors import BadInputError, CheckFailedError, HpcmodError, LackingError, NotFoundError
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.values.finding import Finding
-from hpcmod.images.integrity import file_sha256
 from hpcmod.images.settings import make_options
 from hpcmod.machine.machine import find_machine
 from tests import corpus

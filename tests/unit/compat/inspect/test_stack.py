@@ -6,7 +6,7 @@ import pytest
 
 from hpcmod.compat.inspect.stack import find_stack, open_files
 from hpcmod.compat.values.stack import COLLECTIVES, CUDA, MPI4PY, MPICH, OPEN_MPI, PART, GpuStack, StackFacts
-from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images import Sif
 from tests.corpus import Link
 from tests.stacks import ARCH, LOADER, Stubs, fabric, glibc, make_stack, mpich, named, open_mpi, plugin, stub
 
@@ -24,7 +24,7 @@ def stack_of(tmp_path: Path, *parts: Stubs) -> StackFacts:
     files = {path: content for part in parts for path, content in part.items()}
     image = make_stack(tmp_path / "image.sif", files)
     with open_files(image) as opened:
-        return find_stack(opened, read_facts(image))
+        return find_stack(opened, Sif(image).facts())
 
 
 def test_reads_all_of_a_stack(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from hpcmod.core.cli.reference.commands import verbs_of
 from hpcmod.core.cli.reference.man import man_pages
 from hpcmod.core.cli.reference.pages import command_pages
 from hpcmod.core.log import QUIET
-from hpcmod.images.inspect import contents
+from hpcmod.images import Sif
 from tests import corpus
 from tests.calls import all_commands
 
@@ -146,7 +146,7 @@ def test_errors_of_the_system_become_messages(monkeypatch: pytest.MonkeyPatch) -
     def refuse(_: Path) -> None:
         raise PermissionError(13, "Permission denied", "a.sif")
 
-    monkeypatch.setattr(contents, "read_facts", refuse)
+    monkeypatch.setattr(Sif, "facts", refuse)
     result = CliRunner().invoke(main, ["info", "a.sif"])
     assert (result.exit_code, result.stdout) == (7, "")
     assert result.stderr.startswith("hpcmod: a.sif: Permission denied\n")

@@ -12,7 +12,8 @@ from hpcmod.core.errors import UntrustedError
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.trust import TrustRule
-from hpcmod.images.acquire.fetch_sif import FetchedSif, FetchTask, ObtainOptions, fetch_sif, pin
+from hpcmod.images.acquire.fetch_sif import FetchedSif, FetchTask, fetch_sif
+from hpcmod.images.acquire.origin import ObtainOptions, Origin
 from hpcmod.images.sif.reader import read_sif
 from hpcmod.images.trust.provenance import remember, write_provenance
 from tests.corpus import make_sif
@@ -73,12 +74,12 @@ def test_an_image_of_a_registry_is_pinned_once_and_stays_pinned(
 ) -> None:
     digest = registry.push_image("fetch/a", [tar_bytes([f("a")])])["digest"]
     reference = ImageReference.parse(f"docker://{registry.host}/fetch/a:1")
-    pinned = pin(reference, options)
-    assert (pinned.digest, pin(pinned, options)) == (digest, pinned)
+    pinned = Origin(reference, options).pin()
+    assert (pinned.digest, Origin(pinned, options).pin()) == (digest, pinned)
     registry.push_image("fetch/a", [tar_bytes([f("b")])])
     wanted = FetchTask(pinned, tmp_path / "out.sif", tmp_path / "staged.sif", ANY, options, None)
     assert fetch_sif(wanted).digest == digest
-    assert pin(ImageReference.parse("oci:/srv/x"), options).digest == ""
+    assert Origin(ImageReference.parse("oci:/srv/x"), options).pin().digest == ""
 
 
 def test_a_signature_that_is_wanted_and_cannot_be_there_ends_it_before_anything_is_written(

@@ -14,8 +14,8 @@ from hpcmod.core.fs.temporary import PRIVATE, resumable_name
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.trust import TrustPolicy, TrustRule
-from hpcmod.images.acquire.fetch_sif import ObtainOptions
 from hpcmod.images.acquire.obtain import Obtained, obtain
+from hpcmod.images.acquire.origin import ObtainOptions
 from hpcmod.images.cache import Cache
 from hpcmod.images.sif.reader import read_sif
 from hpcmod.images.trust.provenance import is_remembered, read_provenance, write_provenance

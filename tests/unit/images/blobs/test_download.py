@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import HpcmodError, NotFoundError, VerificationError
+from hpcmod.core.progress import Tally
 from hpcmod.images.blobs.download import Downloads
 from hpcmod.images.cache import Cache
-from hpcmod.images.integrity import Tally
 from hpcmod.images.values.oci import OciDescriptor
 from tests.unit.images.blobs.blobs import CONTENT, Ask, blob_of, serving
 from tests.unit.images.file_server import Answer, Server

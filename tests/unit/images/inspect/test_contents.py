@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from hpcmod.core.errors import BadInputError, VerificationError
 from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts
+from hpcmod.images import Sif
 from hpcmod.images.inspect import contents
-from hpcmod.images.inspect.contents import assignments, read_commands, read_facts
+from hpcmod.images.values.assignments import assignments
 from tests import corpus
 from tests.corpus import CONDA_TREE, Link, Node, Program, make_image
 
@@ -19,7 +20,7 @@ ENV = "/.singularity.d/env"
 
 
 def facts_of(tmp_path: Path, tree: dict[str, Node]) -> ImageFacts:
-    return read_facts(make_image(tmp_path / "image.sif", tree, "-noI", "-noD", "-noF"))
+    return Sif(make_image(tmp_path / "image.sif", tree, "-noI", "-noD", "-noF")).facts()
 
 
 def python_tree(prefix: str, version: str = "3.12", **packages: str) -> dict[str, Node]:
@@ -39,7 +40,7 @@ def names(facts: ImageFacts) -> list[str]:
 def test_reads_the_layout_of_lumis_images(tmp_path: Path) -> None:
     path = make_image(tmp_path / "image.sif")
     prefix = "/opt/miniconda3/envs/pytorch"
-    assert read_facts(path) == ImageFacts(
+    assert Sif(path).facts() == ImageFacts(
         architecture="amd64",
         size=path.stat().st_size,
         python=PythonFacts(f"{prefix}/bin/python3.12", "3.12", prefix),
@@ -297,7 +298,7 @@ def test_a_script_without_end_is_read_in_bounds(tmp_path: Path) -> None:
 )
 def test_scripts_that_conda_would_run_to_activate_the_python_are_noticed(tmp_path: Path, file: str, runs: bool) -> None:
     place = f"/opt/miniconda3/envs/pytorch/etc/conda/activate.d/{file}"
-    python = read_facts(make_image(tmp_path / "image.sif", {**CONDA_TREE, place: ""})).python
+    python = Sif(make_image(tmp_path / "image.sif", {**CONDA_TREE, place: ""})).facts().python
     assert python is not None
     assert python.activation_scripts is runs
 
@@ -308,7 +309,7 @@ def test_an_image_with_a_damaged_root_file_system_is_refused(tmp_path: Path) -> 
     for at in range(corpus.BODY_AT + 96, corpus.BODY_AT + body_size, max(1, body_size // 40)):
         corpus.flip_byte(path, at=at)
     with pytest.raises((VerificationError, BadInputError)):
-        read_facts(path)
+        Sif(path).facts()
 
 
 @pytest.mark.parametrize("place", ["lib/python3.12/site-packages/p{}.dist-info", "bin/command{}"])
@@ -329,5 +330,5 @@ def test_commands_are_listed_with_directories_that_binds_will_fill_and_requested
         **{name: Program() for name in ("/opt/tool/bin/solve", "/usr/bin/env", "/home/data")},
         f"{ENV}/10-docker2singularity.sh": 'export PATH="/opt/tool/bin:/host/bin:$PATH"\n',
     }
-    found = read_commands(make_image(tmp_path / "x.sif", tree), ["/home/data", "/home/none"])
+    found = Sif(make_image(tmp_path / "x.sif", tree)).commands(["/home/data", "/home/none"])
     assert (found.names, found.absent, found.files) == ({"solve", "env"}, ("/host/bin",), {"/home/data"})

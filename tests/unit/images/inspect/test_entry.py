@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.values.facts import COMMAND, NO_ENTRY, OWN
-from hpcmod.images.inspect.contents import read_facts
-from hpcmod.images.inspect.entry import find_entry
+from hpcmod.images import Sif
 from tests import corpus
 from tests.corpus import Node, Program, make_image
 
@@ -49,5 +48,5 @@ def test_says_what_the_run_script_does_with_a_command_line(tmp_path: Path, scrip
     if script is not None:
         tree["/.singularity.d/runscript"] = Program(script)
     image = make_image(tmp_path / "image.sif", tree, "-noI", "-noD", "-noF")
-    assert find_entry(image) == read_facts(image).entry == entry
-    assert find_entry(tmp_path / "none.sif") == COMMAND
+    assert Sif(image).entry() == Sif(image).facts().entry == entry
+    assert Sif(tmp_path / "none.sif").entry() == COMMAND

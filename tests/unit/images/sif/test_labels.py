@@ -6,8 +6,8 @@ import pytest
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.reference import ImageReference
+from hpcmod.images import Sif
 from hpcmod.images.convert import convert_image
-from hpcmod.images.inspect.contents import read_facts
 from hpcmod.images.oci.layout import read_layout
 from hpcmod.images.sif.labels import add_labels, read_labels
 from hpcmod.images.sif.reader import read_sif
@@ -31,7 +31,7 @@ def test_labels_are_added_and_the_old_ones_stay(sif: Path) -> None:
     add_labels(sif, {"new": "two words", "of.the.image": "second"})
     labels = read_labels(sif)
     assert (labels["new"], labels["of.the.image"], labels["odd"]) == ("two words", "second", ODD)
-    assert dict(read_facts(sif).labels)["of.the.image"] == "first"  # the root file system is unchanged
+    assert dict(Sif(sif).facts().labels)["of.the.image"] == "first"  # the root file system is unchanged
 
 
 def test_the_sif_stays_whole(sif: Path) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, NotFoundError, VerificationError
-from hpcmod.images.sif.reader import architecture_name, check_sif, read_sif, squashfs_partition
+from hpcmod.core.values.facts import architecture_name
+from hpcmod.images import Sif
+from hpcmod.images.sif.reader import check_sif, read_sif, squashfs_partition
 from tests import corpus
 
 
@@ -19,6 +21,12 @@ def test_reads_header_and_descriptors(tmp_path: Path) -> None:
         ("partition", 2, corpus.BODY_AT, 4096),
     ]
     assert sif.size == corpus.BODY_AT + 4096
+    assert Sif(sif.path).definition() == sif.path.read_bytes()[corpus.DATA_AT :][:19]
+
+
+def test_an_open_file_is_known_by_its_magic_number(tmp_path: Path) -> None:
+    with corpus.make_sif(tmp_path / "a.sif").open("rb") as image, Path(__file__).open("rb") as other:
+        assert (Sif.matches(image.fileno()), Sif.matches(other.fileno())) == (True, False)
 
 
 def test_finds_the_root_file_system(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hpcmod.core.errors import BadInputError, UntrustedError, VerificationError
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.trust import ANYTHING, TrustPolicy, TrustRule
-from hpcmod.images.trust.policy import LocalImage, is_met, verify_image_trust, verify_local_sif, verify_sif_trust
+from hpcmod.images.trust.policy import LocalImage, is_met, verify_image_trust, verify_sif_trust
 from hpcmod.images.trust.provenance import remember, write_provenance
 from hpcmod.images.web.credentials import Access
 from tests.corpus import make_sif
@@ -28,7 +28,7 @@ def sif(tmp_path: Path) -> Path:
 
 def found(sif: Path, reference: ImageReference, *rules: TrustRule, checksum: str | None = None) -> LocalImage:
     policy = TrustPolicy(rules=rules) if rules else ANYTHING
-    return verify_local_sif(sif, reference, policy, checksum=checksum, environ={"HOME": str(sif.parent)})
+    return LocalImage.verify(sif, reference, policy, checksum=checksum, environ={"HOME": str(sif.parent)})
 
 
 def note(sif: Path, provenance: Provenance, *, ours: bool) -> None:
@@ -138,4 +138,4 @@ def test_the_sites_policy_holds_next_to_that_of_another_profile(sif: Path) -> No
     site = TrustPolicy(rules=(TrustRule(f"{sif.parent}/*", ("checksum",)),))
     own = TrustPolicy(rules=(TrustRule(f"{sif.parent}/*"),), also=site)
     with pytest.raises(UntrustedError, match="requires a checksum"):
-        verify_local_sif(sif, FILE, own, checksum=None, environ={"HOME": str(sif.parent)})
+        LocalImage.verify(sif, FILE, own, checksum=None, environ={"HOME": str(sif.parent)})

@@ -54,7 +54,7 @@ def test_a_sigstore_bundle_next_to_it_is_no_signature(tmp_path: Path, key: str) 
 
 
 def test_a_machine_without_a_runtime_cannot_tell(tmp_path: Path, key: str) -> None:
-    with pytest.raises(LackingError):
+    with pytest.raises(LackingError, match="needs apptainer or singularity, but none is on PATH"):
         check_sif_signature(signed(tmp_path / "x.sif"), [key], {"PATH": str(tmp_path)})
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import BadInputError, VerificationError
-from hpcmod.images.inspect.contents import CONDA_IN_CONTAINER, read_facts
-from hpcmod.images.integrity import file_sha256
-from hpcmod.images.trust.provenance import read_provenance
+from hpcmod.core.fs.checksums import file_sha256
+from hpcmod.images import Sif
 from hpcmod.packages.bake.environment import Environment, write_environment
 from hpcmod.packages.bake.writing import NewFile
+from hpcmod.packages.values.conda import CONDA_IN_CONTAINER
 from tests import corpus
 from tests.unit.packages.bake.test_image import read
 
@@ -49,7 +49,7 @@ def test_an_image_without_python_gets_one_that_comes_first(
 ) -> None:
     out = tmp_path / "mine.sif"
     _, replaced = write_environment(plain, environment, new(out, lock="5" * 64))
-    python = read_facts(out).python
+    python = Sif(out).facts().python
     assert python is not None
     assert (python.prefix, python.version, replaced) == (OWN, "3.12", ())
     assert read(out, f"{OWN}/bin/greet") == b"bin/greet"
@@ -61,7 +61,7 @@ def test_an_image_without_python_gets_one_that_comes_first(
     ]
     labels = json.loads(read(out, "/.singularity.d/labels.json"))
     assert labels["org.hpcmod.conda.packages"] == "python-3.12.1-h0_0"
-    known = read_provenance(out)
+    known = Sif(out).provenance()
     assert known is not None
     assert known.reference == f"bake:{plain}@sha256:{file_sha256(plain)}"
     assert (known.lock, known.sha256) == ("5" * 64, file_sha256(out))

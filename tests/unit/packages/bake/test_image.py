@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, NoSpaceError, NotFoundError, VerificationError
+from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.values.facts import Package
-from hpcmod.images.inspect.contents import read_facts
-from hpcmod.images.integrity import file_sha256
+from hpcmod.images import Sif
 from hpcmod.images.sif.reader import read_sif, squashfs_partition
 from hpcmod.images.squashfs.reader import Squashfs
-from hpcmod.images.trust.provenance import read_provenance
 from hpcmod.packages.bake import writing
 from hpcmod.packages.bake.image import bake
 from hpcmod.packages.bake.writing import NewFile
@@ -106,8 +105,8 @@ def test_a_baked_image_has_its_own_files_and_the_packages(image: Path, packages:
     assert (plan.sha256, plan.size) == (file_sha256(made), made.stat().st_size)
     assert plan.added == ("einops==0.8.0", "torch==3.0")
     assert plan.commands == ("einops-show",)
-    facts = read_facts(made)
-    assert facts.python == read_facts(image).python
+    facts = Sif(made).facts()
+    assert facts.python == Sif(image).facts().python
     assert {Package("einops", "0.8.0"), Package("torch", "3.0"), Package("PyYAML", "6.0.2")} <= set(facts.packages)
     assert "einops-show" in facts.commands
     assert read(made, "/opt/hpcmod-packages/1/lib/python3.12/site-packages/einops/__init__.py") == b"x = 1\n"
@@ -128,7 +127,7 @@ def test_labels_and_provenance_name_the_baked_image(image: Path, packages: Path,
     labels = json.loads(read(made, "/.singularity.d/labels.json"))
     assert labels["org.opencontainers.image.title"] == "a test image"
     assert labels["org.hpcmod.bake.image"] == f"sha256:{file_sha256(image)}"
-    known = read_provenance(made)
+    known = Sif(made).provenance()
     assert known is not None
     assert (known.sha256, known.size) == (file_sha256(made), made.stat().st_size)
 
@@ -153,8 +152,8 @@ def test_a_baked_image_can_be_baked_again_and_the_newest_packages_come_first(
     info.with_name("einops-0.9.0.dist-info").joinpath("METADATA").write_text("Name: einops\nVersion: 0.9.0\n")
     second = tmp_path / "second.sif"
     assert bake(first, packages, new(second)).prefix == "/opt/hpcmod-packages/2"
-    assert Package("einops", "0.9.0") in read_facts(second).packages
-    assert Package("einops", "0.8.0") not in read_facts(second).packages
+    assert Package("einops", "0.9.0") in Sif(second).facts().packages
+    assert Package("einops", "0.8.0") not in Sif(second).facts().packages
 
 
 def test_a_plan_writes_nothing(image: Path, packages: Path, tmp_path: Path) -> None:
@@ -186,7 +185,7 @@ def test_an_existing_file_is_replaced_only_by_force(image: Path, packages: Path,
     with pytest.raises(BadInputError, match="already exists"):
         make(image, packages, out)
     assert out.read_text() == "mine"
-    assert read_facts(make(image, packages, out, force=True)).python
+    assert Sif(make(image, packages, out, force=True)).facts().python
     with pytest.raises(BadInputError, match="is a directory"):
         make(image, packages, tmp_path, force=True)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import BadInputError, LackingError
-from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images import Sif
 from hpcmod.packages.conda.image import CondaImage, read_conda_image
 from tests import corpus
 
@@ -25,7 +25,7 @@ def record(name: str, version: str, build: str = "h0_0", **more: object) -> str:
 
 def read(path: Path, files: dict[str, str], architecture: str = "amd64") -> CondaImage:
     sif = corpus.make_image(path / "image.sif", {**corpus.CONDA_TREE, **files}, architecture=architecture)
-    python = read_facts(sif).python
+    python = Sif(sif).facts().python
     assert python is not None
     return read_conda_image(str(sif), python)
 

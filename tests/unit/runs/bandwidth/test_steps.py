@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.images.inspect.contents import ImageCommands
+from hpcmod.core.values.facts import ImageCommands
+from hpcmod.images import Sif
 from hpcmod.jobs.cli import run_options
 from hpcmod.jobs.values.allocation import Allocation
 from hpcmod.machine.machine import load_site
@@ -37,7 +38,7 @@ ALLOCATION = Allocation(nodes=4, partition="standard-g", gpus=8, cpus=0, tasks=0
 def image(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The commands of the image; its MPI is not detected."""
     names: list[str] = []
-    monkeypatch.setattr(steps, "read_commands", lambda _: ImageCommands(frozenset(names), (), frozenset()))
+    monkeypatch.setattr(Sif, "commands", lambda _: ImageCommands(frozenset(names), (), frozenset()))
     monkeypatch.setattr(steps, "find_image_mpi", lambda *_: "")
     monkeypatch.setattr(run_options, "find_runtime", lambda _: "/usr/bin/apptainer")
     return names

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import BadInputError, NotFoundError, VerificationError
-from hpcmod.images.integrity import BLOCK, Tally, Ticker, check_sha256, file_sha256, parse_sha256
+from hpcmod.core.fs.checksums import BLOCK, check_sha256, file_sha256, parse_sha256
 
 SUM = "a" * 64
 
@@ -43,23 +43,3 @@ def test_a_wrong_sum_names_the_subject_and_both_sums() -> None:
 
 def test_no_expected_sum_accepts_any() -> None:
     check_sha256("torch.sif", expected=None, found=SUM)
-
-
-def test_progress_comes_seldom_but_always_at_the_end() -> None:
-    told: list[tuple[int, int]] = []
-    ticker = Ticker(lambda done, total: told.append((done, total)), 1000)
-    for done in range(1, 1001):
-        ticker.tick(done)
-    assert told[0] == (1, 1000)
-    assert told[-1] == (1000, 1000)
-    assert len(told) < 10
-
-
-def test_bytes_of_all_blobs_are_added_up_and_one_that_is_fetched_again_counts_from_its_start() -> None:
-    told: list[tuple[int, int]] = []
-    tally = Tally("an image", {"a": 100, "b": 200, "c": 0}, progress=lambda *both: told.append(both))
-    tally.set("a", 45)
-    assert told == [(45, 300)]
-    for digest, done in (("b", 200), ("a", 0), ("a", 100)):
-        tally.set(digest, done)
-    assert told[-1] == (300, 300)

@@ -1,4 +1,4 @@
-"""Copy an image to a temporary path by the cheapest way the disk offers, and hash the copy.
+"""Copy a file to a temporary path by the cheapest way the disk offers, and hash the copy.
 
 The methods, in the order tried: reflink (shares blocks, writes nothing), `copy_file_range` (in the kernel, or on the
 server of NFS 4.2) with a thread that reads back what was copied, and a plain loop. A hard link only if you ask for it.
@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, LackingError, NoSpaceError, VerificationError
+from hpcmod.core.fs.checksums import BLOCK, check_sha256, file_sha256, hash_range, parse_sha256
 from hpcmod.core.fs.ownership import others_may_change
-from hpcmod.core.progress import Progress
-from hpcmod.images.integrity import BLOCK, Ticker, check_sha256, file_sha256, hash_range, parse_sha256
-from hpcmod.images.sif.reader import open_sif
+from hpcmod.core.fs.reading import open_input
+from hpcmod.core.progress import Progress, Ticker
 
 _FICLONE = 0x40049409  # linux/fs.h; in the fcntl module since Python 3.12
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -44,7 +44,7 @@ class CopyResult:
     """0 for a reflink and a hard link."""
 
 
-def copy_image(
+def copy_file(
     source: Path | str,
     partial: Path | str,
     *,
@@ -52,7 +52,7 @@ def copy_image(
     method: str = "copy",
     progress: Progress | None = None,
 ) -> CopyResult:
-    """Copy an image to a temporary path, synced to disk, and hash it.
+    """Copy an image or another file to a temporary path, synced to disk, and hash it.
 
     The temporary path must be in the directory of the final path; an existing file is replaced, and after an error no
     file is left. The method is `copy`, `link` for a hard link, or `share` for a hard link if possible, else a copy.
@@ -90,7 +90,7 @@ def free_bytes(directory: Path) -> int:
 
 
 def _link(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
-    with open_sif(source) as reader:
+    with open_input(source) as reader:
         try:
             partial.unlink(missing_ok=True)
             os.link(source, partial, follow_symlinks=False)
@@ -106,7 +106,7 @@ def _link(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
 
 
 def _copy(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
-    with open_sif(source) as reader, _disk_faults(source, partial):
+    with open_input(source) as reader, _disk_faults(source, partial):
         before = os.fstat(reader.fileno())
         partial.unlink(missing_ok=True)
         target = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
@@ -262,7 +262,7 @@ def _changed(source: Path, size: int) -> VerificationError:
 
 
 def _share(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
-    with open_sif(source) as reader:
+    with open_input(source) as reader:
         is_ours = not others_may_change(os.fstat(reader.fileno()))
     if not is_ours:  # a hard link would show their later changes
         return _copy(source, partial, progress)

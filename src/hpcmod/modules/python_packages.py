@@ -19,7 +19,7 @@ def read_packages(packed: Path) -> tuple[Package, ...]:
     if not packed.is_file():
         found = _find_packages(str(packed), _names_in, _read_start)
         return tuple(sorted(found, key=lambda package: package.name.lower()))
-    from hpcmod.images.squashfs.reader import Squashfs  # packages are rarely packed
+    from hpcmod.images import Squashfs  # packages are rarely packed
 
     with open_regular(packed) as file:
         squashfs = Squashfs(file, 0, packed.stat().st_size)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.values.facts import Package
-from hpcmod.images.inspect.packages import read_packages, read_packages_in
+from hpcmod.modules.python_packages import read_packages, read_packages_in
 from tests import corpus
 
 PACKAGES = Path("venv/pytorch/lib/python3.12/site-packages")

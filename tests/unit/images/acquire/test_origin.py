@@ -9,8 +9,7 @@ import pytest
 from hpcmod.core.errors import NotFoundError, UntrustedError
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.trust import TrustPolicy, TrustRule
-from hpcmod.images.acquire.fetch_plan import FetchPlan, plan_fetch
-from hpcmod.images.acquire.fetch_sif import ObtainOptions
+from hpcmod.images.acquire.origin import FetchPlan, ObtainOptions, Origin
 from hpcmod.images.cache import Cache
 from tests.corpus import make_sif
 from tests.oci_corpus import f, tar_bytes
@@ -28,12 +27,12 @@ def options(tmp_path: Path) -> ObtainOptions:
 
 
 def seen(text: str, options: ObtainOptions) -> FetchPlan:
-    return plan_fetch(ImageReference.parse(text), Path("x.sif"), options=options)
+    return Origin(ImageReference.parse(text), options).plan(Path("x.sif"))
 
 
 def test_an_image_of_a_registry_is_pinned_and_its_layers_counted(registry: Registry, options: ObtainOptions) -> None:
-    digest = registry.push_image("plan_fetch/two", LAYERS)["digest"]
-    text = f"docker://{registry.host}/plan_fetch/two:1"
+    digest = registry.push_image("origin/two", LAYERS)["digest"]
+    text = f"docker://{registry.host}/origin/two:1"
     found = seen(text, options)
     assert found.pinned == f"{text}@{digest}"
     assert (found.layers, found.bytes, found.bytes_to_fetch, found.path) == (2, SIZE, SIZE, "x.sif")
@@ -41,17 +40,17 @@ def test_an_image_of_a_registry_is_pinned_and_its_layers_counted(registry: Regis
 
 
 def test_cached_blobs_do_not_count_as_downloads(registry: Registry, options: ObtainOptions) -> None:
-    registry.push_image("plan_fetch/cached", LAYERS)
+    registry.push_image("origin/cached", LAYERS)
     assert options.cache is not None
-    options.cache.store(registry.push_blob("plan_fetch/cached", LAYERS[0])["digest"], LAYERS[0])
-    found = seen(f"docker://{registry.host}/plan_fetch/cached:1", options)
+    options.cache.store(registry.push_blob("origin/cached", LAYERS[0])["digest"], LAYERS[0])
+    found = seen(f"docker://{registry.host}/origin/cached:1", options)
     assert found.bytes_to_fetch == len(LAYERS[1])
-    assert seen(f"docker://{registry.host}/plan_fetch/cached:1", replace(options, cache=None)).bytes_to_fetch == SIZE
+    assert seen(f"docker://{registry.host}/origin/cached:1", replace(options, cache=None)).bytes_to_fetch == SIZE
 
 
 def test_fetches_no_layers(registry: Registry, options: ObtainOptions, tmp_path: Path) -> None:
-    registry.push_image("plan_fetch/none", LAYERS)
-    seen(f"docker://{registry.host}/plan_fetch/none:1", options)
+    registry.push_image("origin/none", LAYERS)
+    seen(f"docker://{registry.host}/origin/none:1", options)
     assert options.cache is not None
     assert max(path.stat().st_size for path in options.cache.directory.rglob("*") if path.is_file()) < 5000
     assert not (tmp_path / "x.sif").exists()
@@ -60,14 +59,14 @@ def test_fetches_no_layers(registry: Registry, options: ObtainOptions, tmp_path:
 def test_a_policy_that_would_refuse_refuses_now(registry: Registry, options: ObtainOptions) -> None:
     strict = replace(options, policy=TrustPolicy(rules=(TrustRule("docker://*", ("digest", "signature")),)))
     with pytest.raises(UntrustedError, match="requires a digest"):
-        seen(f"docker://{registry.host}/plan_fetch/two:1", strict)
-    pinned = f"docker://{registry.host}/plan_fetch/two@{registry.push_image('plan_fetch/two', LAYERS)['digest']}"
+        seen(f"docker://{registry.host}/origin/two:1", strict)
+    pinned = f"docker://{registry.host}/origin/two@{registry.push_image('origin/two', LAYERS)['digest']}"
     assert seen(pinned, strict).policy == "digest, signature"
 
 
 def test_a_missing_image_is_reported(registry: Registry, options: ObtainOptions) -> None:
     with pytest.raises(NotFoundError):
-        seen(f"docker://{registry.host}/plan_fetch/gone:1", options)
+        seen(f"docker://{registry.host}/origin/gone:1", options)
 
 
 def test_a_dry_run_of_a_file_prints_only_its_path(tmp_path: Path, options: ObtainOptions) -> None:

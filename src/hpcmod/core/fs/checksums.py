@@ -1,61 +1,20 @@
-"""Compute and check sha256 sums of streams and files, and limit how often progress is reported."""
+"""Compute and check sha256 sums of streams and files."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-import threading
-import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, VerificationError
-from hpcmod.core.progress import Progress
-from hpcmod.images.sif.reader import open_sif
+from hpcmod.core.fs.reading import open_input
+from hpcmod.core.progress import Progress, Ticker
 
 BLOCK = 1 << 20
 """Bytes per read: large enough that hashing mostly runs without the GIL, small enough for a CPU's cache."""
 
-_TICK = 0.1
 _SHA256 = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})")
-
-
-class Ticker:
-    """Report progress at most ten times a second, and always at the end."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress = progress
-        self._total = total
-        self._due = 0.0
-
-    def tick(self, done: int) -> None:
-        """Report `done` as the number of finished bytes, unless the last report was too recent."""
-        if self._progress is None:
-            return
-        now = time.monotonic()
-        if now >= self._due or done == self._total:
-            self._due = now + _TICK
-            self._progress(done, self._total)
-
-
-class Tally:
-    """The bytes of each blob, updated by the fetching threads and shown as one total."""
-
-    def __init__(self, what: str, sizes: Mapping[str, int], progress: Progress | None = None) -> None:
-        self.what = what
-        """The image's name, for messages."""
-        self._done = dict.fromkeys(sizes, 0)
-        self._sum = 0
-        self._ticker = Ticker(progress, sum(sizes.values()))
-        self._lock = threading.Lock()
-
-    def set(self, digest: str, done: int) -> None:
-        """Set the number of bytes of a blob that have arrived."""
-        with self._lock:
-            self._sum += done - self._done[digest]
-            self._done[digest] = done
-            self._ticker.tick(self._sum)
 
 
 def parse_sha256(text: str) -> str:
@@ -111,7 +70,7 @@ def file_sha256(path: Path | str, progress: Progress | None = None) -> str:
 
     Raises NotFoundError if there is no such file.
     """
-    with open_sif(Path(path)) as file:
+    with open_input(Path(path)) as file:
         size = os.fstat(file.fileno()).st_size
         ticker = Ticker(progress, size)
         sha256 = hashlib.sha256()

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, NoSpaceError, NotFoundError, VerificationError
-from hpcmod.images import copy
-from hpcmod.images.copy import copy_image
+from hpcmod.core.fs import copying
+from hpcmod.core.fs.copying import copy_file
 from tests import corpus
 
 pytestmark = pytest.mark.slow
@@ -43,7 +43,7 @@ def refuse(code: int) -> object:
 
 
 def test_copies_the_bytes_and_hashes_them(source: Path, partial: Path, checksum: str) -> None:
-    result = copy_image(source, partial, checksum=checksum)
+    result = copy_file(source, partial, checksum=checksum)
     assert result.sha256 == checksum
     assert result.method in ("reflink", "copy_file_range", "stream")
     assert result.bytes_written == (0 if result.method == "reflink" else SIZE + 17)
@@ -58,7 +58,7 @@ def test_streams_where_the_kernel_cannot_copy(
 ) -> None:
     monkeypatch.setattr(fcntl, "ioctl", refuse(errno.EOPNOTSUPP))
     monkeypatch.setattr(os, "copy_file_range", answer)
-    result = copy_image(source, partial, checksum=checksum)
+    result = copy_file(source, partial, checksum=checksum)
     assert (result.method, result.bytes_written) == ("stream", SIZE + 17)
     assert partial.read_bytes() == source.read_bytes()
 
@@ -69,7 +69,7 @@ def test_short_copies_are_continued(
     real = os.copy_file_range
     monkeypatch.setattr(fcntl, "ioctl", refuse(errno.EOPNOTSUPP))
     monkeypatch.setattr(os, "copy_file_range", lambda a, b, n, i, o: real(a, b, min(n, 5_000_001), i, o))
-    assert copy_image(source, partial, checksum=checksum).method == "copy_file_range"
+    assert copy_file(source, partial, checksum=checksum).method == "copy_file_range"
     assert partial.read_bytes() == source.read_bytes()
 
 
@@ -80,8 +80,8 @@ def test_a_reflink_writes_nothing_and_still_hashes(
         return os.pwrite(target, os.pread(reader, SIZE + 17, 0), 0)
 
     monkeypatch.setattr(fcntl, "ioctl", clone)
-    monkeypatch.setattr(copy, "free_bytes", lambda _: 0)
-    result = copy_image(source, partial, checksum=checksum)
+    monkeypatch.setattr(copying, "free_bytes", lambda _: 0)
+    result = copy_file(source, partial, checksum=checksum)
     assert (result.method, result.bytes_written, result.sha256) == ("reflink", 0, checksum)
     assert partial.read_bytes() == source.read_bytes()
 
@@ -93,7 +93,7 @@ def test_a_hard_link_is_the_same_file(
     before, given = source.stat().st_mode, tmp_path / "alias.sif" if through_a_link else source
     if through_a_link:
         given.symlink_to(source)
-    result = copy_image(given, partial, checksum=checksum, method="link")
+    result = copy_file(given, partial, checksum=checksum, method="link")
     assert (result.method, result.bytes_written, result.sha256) == ("hardlink", 0, checksum)
     assert partial.samefile(source) and not partial.is_symlink()
     assert source.stat().st_mode == before
@@ -105,7 +105,7 @@ def test_a_hard_link_that_cannot_be_made_names_the_cure(
 ) -> None:
     monkeypatch.setattr(os, "link", refuse(code))
     with pytest.raises(LackingError, match="cannot be a hard link") as caught:
-        copy_image(source, partial, method="link")
+        copy_file(source, partial, method="link")
     assert "install_mode = 'copy'" in caught.value.cure
     assert not partial.exists()
 
@@ -113,7 +113,7 @@ def test_a_hard_link_that_cannot_be_made_names_the_cure(
 @pytest.mark.parametrize("method", ["copy", "link"])
 def test_a_wrong_checksum_leaves_nothing(source: Path, partial: Path, checksum: str, method: str) -> None:
     with pytest.raises(VerificationError, match=f"sha256 is {checksum}, expected {'0' * 64}") as caught:
-        copy_image(source, partial, checksum="0" * 64, method=method)
+        copy_file(source, partial, checksum="0" * 64, method=method)
     assert str(source) in caught.value.message
     assert caught.value.cure
     assert not partial.exists()
@@ -123,9 +123,9 @@ def test_a_wrong_checksum_leaves_nothing(source: Path, partial: Path, checksum: 
 def test_an_invalid_checksum_or_method_is_refused_before_anything_is_touched(source: Path, partial: Path) -> None:
     partial.write_text("here before")
     with pytest.raises(BadInputError):
-        copy_image(source, partial, checksum="abc")
+        copy_file(source, partial, checksum="abc")
     with pytest.raises(BadInputError, match="'move': expected one of copy, link"):
-        copy_image(source, partial, method="move")
+        copy_file(source, partial, method="move")
     assert partial.read_text() == "here before"
 
 
@@ -133,7 +133,7 @@ def test_a_file_at_the_temporary_name_is_replaced(source: Path, partial: Path, t
     precious = tmp_path / "precious"
     precious.write_text("keep me")
     partial.symlink_to(precious)
-    copy_image(source, partial)
+    copy_file(source, partial)
     assert not partial.is_symlink()
     assert precious.read_text() == "keep me"
 
@@ -142,7 +142,7 @@ def test_a_file_at_the_temporary_name_is_replaced(source: Path, partial: Path, t
 def test_the_copy_may_be_read_by_all_regardless_of_the_umask(source: Path, partial: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
-        copy_image(source, partial)
+        copy_file(source, partial)
     finally:
         os.umask(before)
     assert partial.stat().st_mode & 0o777 == 0o644
@@ -153,7 +153,7 @@ def test_says_at_once_when_it_cannot_fit(source: Path, partial: Path, monkeypatc
     monkeypatch.setattr(os, "copy_file_range", refuse(errno.EIO))
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=10, f_frsize=4096))
     with pytest.raises(NoSpaceError, match=f"{SIZE + 17} bytes needed, 40960 bytes free") as raised:
-        copy_image(source, partial)
+        copy_file(source, partial)
     assert "--prefix" not in raised.value.cure  # fetch and publish have no such option
     assert not partial.exists()
 
@@ -168,7 +168,7 @@ def test_a_disk_that_fills_up_leaves_no_files(
         monkeypatch.setattr(os, "copy_file_range", refuse(errno.EXDEV))
     monkeypatch.setattr(os, call, refuse(code))
     with pytest.raises(NoSpaceError, match=f"{SIZE + 17} bytes needed"):
-        copy_image(source, partial)
+        copy_file(source, partial)
     assert not partial.exists()
 
 
@@ -177,7 +177,7 @@ def test_any_other_fault_of_the_disk_names_both_files(
 ) -> None:
     monkeypatch.setattr(os, "fsync", refuse(errno.EIO))
     with pytest.raises(HpcmodError, match="Input/output error") as caught:
-        copy_image(source, partial)
+        copy_file(source, partial)
     assert str(source) in caught.value.message
     assert str(partial) in caught.value.message
 
@@ -187,7 +187,7 @@ def test_an_interrupt_leaves_nothing(source: Path, partial: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        copy_image(source, partial, progress=interrupt)
+        copy_file(source, partial, progress=interrupt)
     assert not partial.exists()
 
 
@@ -213,32 +213,32 @@ def test_a_source_that_changes_while_it_is_read_is_refused(
     if not in_kernel:
         monkeypatch.setattr(os, "copy_file_range", refuse(errno.EXDEV))
     with pytest.raises(VerificationError, match=f"changed while it was copied.*{said}"):
-        copy_image(source, partial, progress=lambda *_: change(source))
+        copy_file(source, partial, progress=lambda *_: change(source))
     assert not partial.exists()
 
 
 @pytest.mark.parametrize("method", ["copy", "link", "share"])
 def test_a_missing_source_or_a_fifo_is_not_an_image(tmp_path: Path, partial: Path, method: str) -> None:
     with pytest.raises(NotFoundError, match="no such image"):
-        copy_image(tmp_path / "none.sif", partial, method=method)
+        copy_file(tmp_path / "none.sif", partial, method=method)
     os.mkfifo(tmp_path / "a.sif")
     with pytest.raises(BadInputError, match="is a FIFO"):  # at once, without waiting for a writer
-        copy_image(tmp_path / "a.sif", partial, method=method)
+        copy_file(tmp_path / "a.sif", partial, method=method)
 
 
 def test_a_missing_target_directory_is_reported(source: Path, tmp_path: Path) -> None:
     with pytest.raises(LackingError, match="No such file"):
-        copy_image(source, tmp_path / "none" / "x")
+        copy_file(source, tmp_path / "none" / "x")
 
 
 def test_progress_ends_with_all_bytes(source: Path, partial: Path) -> None:
     told: list[tuple[int, int]] = []
-    copy_image(source, partial, progress=lambda done, total: told.append((done, total)))
+    copy_file(source, partial, progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (SIZE + 17, SIZE + 17)
 
 
 def test_an_empty_file_is_copied(tmp_path: Path, partial: Path) -> None:
-    result = copy_image(corpus.make_empty(tmp_path / "empty.sif"), partial)
+    result = copy_file(corpus.make_empty(tmp_path / "empty.sif"), partial)
     assert result.sha256 == hashlib.sha256(b"").hexdigest()
     assert partial.stat().st_size == 0
 
@@ -262,9 +262,9 @@ def test_the_checksum_is_of_the_copied_bytes_if_the_source_changes(
     monkeypatch.setattr(fcntl, "ioctl", refuse(errno.EOPNOTSUPP))
     monkeypatch.setattr(os, "copy_file_range", other_bytes)
     with pytest.raises(VerificationError):
-        copy_image(source, partial, checksum=good)
+        copy_file(source, partial, checksum=good)
     with pytest.raises(VerificationError, match="changed while it was copied"):
-        copy_image(source, partial)
+        copy_file(source, partial)
     assert not partial.exists()
 
 
@@ -281,13 +281,13 @@ def test_a_new_name_of_the_source_is_not_mistaken_for_a_change(
 
     monkeypatch.setattr(fcntl, "ioctl", refuse(errno.EOPNOTSUPP))
     monkeypatch.setattr(os, "copy_file_range", linked)
-    assert copy_image(source, partial).bytes_written == 4000
+    assert copy_file(source, partial).bytes_written == 4000
 
 
 def test_files_writable_by_others_are_copied_instead_of_linked(tmp_path: Path, partial: Path) -> None:
     source = tmp_path / "a.sif"
     source.write_bytes(b"good" * 1000)
     source.chmod(0o664)
-    assert copy_image(source, partial, method="share").method != "hardlink"
+    assert copy_file(source, partial, method="share").method != "hardlink"
     source.chmod(0o644)
-    assert copy_image(source, partial, method="share").method == "hardlink"
+    assert copy_file(source, partial, method="share").method == "hardlink"
