@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.building.engines import workspace
 from hpcmod.building.engines.workspace import build_directory, open_workspace, remove_workspace
 from hpcmod.core.errors import LackingError
 from hpcmod.core.fs.temporary import PRIVATE
@@ -162,3 +163,12 @@ def test_workspace_of_another_user_is_refused_and_its_session_ignored(
         assert mine.poll() is None
         remove_workspace(directory, ENVIRON)
         assert mine.wait(timeout=20) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("user", [0, 1])
+def test_what_an_engine_of_root_left_mounted_is_unmounted(user: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[list[str]] = []
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(workspace, "run", ran.append)
+    workspace._unmount_below(Path("/proc"))
+    assert (["umount", "-l", "/proc"] in ran) == (user == 0)

@@ -5,8 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from hpcmod.catalogue.cli.containers import complete_container
 from hpcmod.catalogue.records.index import write_index
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.values.record import Check
@@ -217,6 +219,13 @@ def test_finding_imports_little_and_nothing_heavy(line: str, site: Catalogue) ->
     heavy = {"requests", "jinja2", "easybuild", "cryptography", "zstandard", "isal", "hpcmod.images.inspect.contents"}
     assert heavy & imported == set()
     assert len(imported - modules_of("import click")) <= MOST[line]
+
+
+@pytest.mark.parametrize(("given", "names"), [((), ["Elsewhere/1"]), (("--nv",), ["Elsewhere/1"]), (("Tool",), [])])
+def test_one_name_is_completed(site: Catalogue, given: tuple[str, ...], names: list[str]) -> None:
+    context, parameter = click.Context(click.Command("exec")), click.Argument(["words"])
+    context.params = {"words": given}
+    assert [str(item.value) for item in complete_container(context, parameter, "Els")] == names
 
 
 def test_info_shows_what_an_image_contains(tmp_path: Path) -> None:

@@ -118,6 +118,17 @@ def test_update_as_json_has_the_status_of_each(top: Path, monkeypatch: pytest.Mo
     assert "no easyconfig" in found["containers"][1]["error"]
 
 
+def test_update_prints_its_command_and_refuses_a_loaded_module(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = top / "software/PyTorch/2.6/easybuild/PyTorch-2.6.eb"
+    recipe.parent.mkdir()
+    recipe.touch()
+    printed = hpcmod("update", "PyTorch/2.6", "--dry-run").stdout
+    assert "PyTorch-2.6.eb" in printed
+    assert json.loads(hpcmod("update", "PyTorch/2.6", "--dry-run", "--json").stdout)["dry_run"]
+    monkeypatch.setenv("_HPCMOD_CONTAINER", "PyTorch/2.6")
+    assert "module unload PyTorch/2.6" in hpcmod("update", "PyTorch/2.6").stderr
+
+
 def test_verify_checks_an_installation_that_is_not_published(top: Path) -> None:
     done = hpcmod("verify", "PyTorch/2.6")
     assert (done.exit_code, "fail    image: the image has 4 bytes, expected 3" in done.stdout) == (4, True), done.output

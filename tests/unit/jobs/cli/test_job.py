@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -15,6 +16,7 @@ import pytest
 
 from hpcmod.compat import compat
 from hpcmod.core import process
+from hpcmod.core.values.facts import Provenance
 from hpcmod.jobs.cli import job, launch
 from tests.calls import hpcmod
 from tests.installations import install
@@ -466,3 +468,18 @@ def test_launch_says_what_to_type_instead_of_the_name_of_a_container(
         done = hpcmod("launch", name, "--launcher", "accelerate", "--", "x.py", "--lr", "3")
         assert done.exit_code == 2
         assert f"module load {name}; hpcmod launch [OPTIONS] -- x.py --lr 3" in done.stderr
+
+
+def test_a_script_says_what_its_image_was_made_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, "PyTorch/2.7")
+    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules/all"))
+    path, digest = tmp_path / "software/PyTorch/2.7/record.json", f"sha256:{'1' * 64}"
+    record = json.loads(path.read_text())
+    record["image"]["sha256"] = "5" * 64
+    known = Provenance("docker://h.io/x:1", digest, "5" * 64, 4, "", "")
+    for provenance, said in (
+        (asdict(known), f", built from docker://h.io/x:1@{digest}\n"),
+        (None, f"sha256 {'5' * 64}\n"),
+    ):
+        path.write_text(json.dumps({**record, "provenance": provenance}))
+        assert said in hpcmod("job", "PyTorch", "--", "t.py", HPCMOD_SITE="generic").stdout
