@@ -7,6 +7,7 @@ torch_jobs   jobs on it with a PyTorch module whose image has torch for CPUs
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -119,15 +120,14 @@ class Jobs:
         """The directory for caches of jobs: not /tmp, where those of another cluster may have the same names."""
         return self.directory / "caches"
 
-    def processes(self, mark: str) -> list[str]:
-        """Return the command lines on this machine that contain a word."""
-        lines = []
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                lines.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-            except OSError:
-                continue
-        return [line for line in lines if mark in line]
+
+def processes_of(mark: str) -> list[str]:
+    """Return the command lines on this machine, which runs the nodes of the cluster, that contain a word."""
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            lines.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [line for line in lines if mark in line]
 
 
 def must(done: Done) -> Done:

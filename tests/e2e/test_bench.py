@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Jobs
+from tests.e2e.conftest import Jobs, processes_of
 from tests.stack import Done
 
 pytestmark = pytest.mark.stack
@@ -34,4 +34,4 @@ def test_two_nodes_are_requested_measured_and_compared(torch_jobs: Jobs) -> None
     (history,) = (torch_jobs.directory / "state/hpcmod").glob("bandwidth-*.jsonl")
     lines = history.read_text().splitlines()
     assert len([json.loads(line)["point"]["busbw"] for line in lines]) == 10
-    assert torch_jobs.left_behind() == [] and torch_jobs.processes("class TorchRanks") == []
+    assert torch_jobs.left_behind() == [] and processes_of("class TorchRanks") == []

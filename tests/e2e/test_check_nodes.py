@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Jobs, must
+from tests.e2e.conftest import Jobs, must, processes_of
 from tests.planted.machine import plant_on_nodes
 from tests.stack import CHECKOUT
 
@@ -75,7 +75,7 @@ def checked(tiny_jobs: Jobs) -> Iterator[Checked]:
     (top / "other.sif").write_bytes(b"not the image")
     image = must(tiny_jobs("bash", "-c", "module load PyTorch && echo $SIF")).stdout.strip()
     yield Checked(tiny_jobs, planting, image)
-    assert tiny_jobs.processes(str(top)) == []
+    assert processes_of(str(top)) == []
 
 
 def page_commands() -> list[list[str]]:

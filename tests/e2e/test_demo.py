@@ -21,15 +21,12 @@ def demo(stack: Stack, torch_sif: Path) -> Done:
 
 
 @pytest.mark.stack
-def test_demo_ends_well(demo: Done) -> None:
+def test_demo_ends_well_all_four_ranks_agree_and_nothing_is_left_running(demo: Done, stack: Stack) -> None:
     assert demo.returncode == 0, demo.stdout[-3000:] + demo.stderr[-3000:]
-
-
-@pytest.mark.stack
-def test_all_four_ranks_agree(demo: Done) -> None:
     ranks = sorted(line for line in demo.stdout.splitlines() if line.startswith("rank "))
     assert [line.split(",")[0] for line in ranks] == [f"rank {n} of 4 on nid00{n // 2 + 1}" for n in range(4)]
     assert all("sum 10" in line for line in ranks)
+    assert not (stack.root / "clusters" / "demo").exists()
 
 
 @pytest.mark.stack
@@ -45,17 +42,7 @@ def test_the_log_in_the_tutorial_is_what_the_demo_prints(
 
 
 @pytest.mark.stack
-def test_nothing_is_left_running(demo: Done, stack: Stack) -> None:
-    assert not (stack.root / "clusters" / "demo").exists()
-
-
-@pytest.mark.stack
-def test_help_names_every_option(stack: Stack) -> None:
+def test_help_names_every_option_and_an_unknown_one_is_refused(stack: Stack) -> None:
     assert "--clean" in run([DEMO, "--help"], os.environ).stdout
-
-
-@pytest.mark.stack
-def test_an_unknown_argument_is_refused(stack: Stack) -> None:
     refused = run([DEMO, "--cleen"], os.environ)
-    assert refused.returncode == 1
-    assert "unknown argument: --cleen" in refused.stderr
+    assert (refused.returncode, "unknown argument: --cleen" in refused.stderr) == (1, True)

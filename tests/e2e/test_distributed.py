@@ -9,7 +9,6 @@ import json
 import os
 import shlex
 import shutil
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -20,7 +19,8 @@ import pytest
 from hpcmod.machine.values.site import Nodes, NodeType, Site
 from hpcmod.machine.values.tables import Gpus
 from hpcmod.modules.values.plan import RunscriptSettings
-from tests.stack import CHECKOUT, Cluster, Done, Stack, start_cluster, stop_cluster
+from tests.e2e.conftest import Ranks, places, processes_of
+from tests.stack import CHECKOUT, Cluster, Done, Stack, start_cluster, stop_cluster, until
 from tests.unit.runscripts.scripts import make_program, write_runscripts
 
 pytestmark = pytest.mark.stack
@@ -36,8 +36,6 @@ SETTINGS = RunscriptSettings(
         nodes=Nodes((NodeType("node", gpus=4),)),
     ),
 )
-
-Ranks = list[dict[str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +74,6 @@ def ranks_of(done: Done) -> Ranks:
     assert done.returncode == 0, done.stdout + done.stderr
     told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return sorted(told, key=lambda rank: int(rank["RANK"]))
-
-
-def places(ranks: Ranks) -> list[str]:
-    names = ("LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "host")
-    return [" ".join(str(rank[name]) for name in names) for rank in ranks]
 
 
 EIGHT = [f"{local} 8 2 {node} nid00{node + 1}" for node in range(4) for local in range(2)]
@@ -123,27 +116,6 @@ def test_two_jobs_on_the_same_nodes_do_not_meet(run: Runner) -> None:
     assert {rank["host"] for rank in ranks[0]} == {rank["host"] for rank in ranks[1]}
 
 
-def processes_of(word: str) -> list[str]:
-    """Return the command lines that contain the word, on this machine, which runs the cluster's nodes."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_bytes().decode(errors="replace").replace("\0", " ")
-        except OSError:
-            continue
-        found += [line] if word in line else []
-    return found
-
-
-def wait_until(condition: object, seconds: float = 30) -> bool:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if condition():  # type: ignore[operator]
-            return True
-        time.sleep(0.1)
-    return False
-
-
 PATIENT = """
 import os, signal, sys, time
 place = os.environ["SAID"] + os.environ["RANK"]
@@ -167,9 +139,9 @@ def test_scancel_reaches_python_and_leaves_no_process(run: Runner, tmp_path: Pat
     job = run.nodes("sbatch", "--parsable", "-N2", "--ntasks-per-node=2", f"--output={output}", tmp_path / "job.sh")
     assert job.returncode == 0, job.stderr
     started = [tmp_path / f"said-{rank}.started" for rank in range(4)]
-    assert wait_until(lambda: all(path.exists() for path in started)), output.read_text()
+    assert until(lambda: all(path.exists() for path in started)), output.read_text()
     run.nodes("scancel", job.stdout.strip())
-    assert wait_until(lambda: not processes_of(word)), processes_of(word)
+    assert until(lambda: not processes_of(word)), processes_of(word)
     assert [(tmp_path / f"said-{rank}").read_text() for rank in range(4)] == ["terminated"] * 4
 
 
@@ -202,11 +174,3 @@ def test_mpirun_of_open_mpi_starts_ranks_on_two_nodes(run: Runner) -> None:
     assert places(ranks) == [f"{local} 4 2 {node} {hosts[node]}" for node in range(2) for local in range(2)]
     assert [rank["total"] for rank in ranks] == [6] * 4
     assert {rank["MASTER_ADDR"] for rank in ranks} == {hosts[0]}
-
-
-def test_an_inconsistent_environment_is_refused_by_one_message(run: Runner) -> None:
-    done = run("srun -N2 -n4 --ntasks-per-node=2", MEET, "0", WORLD_SIZE="8")
-    assert done.returncode == 2
-    said = [line for line in done.stderr.splitlines() if line.startswith("conda-python-distributed: ")]
-    message = "WORLD_SIZE is 8, but the step has 4 tasks. Unset WORLD_SIZE, or set RANK as well"
-    assert len(said) == 1 and said[0].endswith(message), "the virtual nodes share a directory, so one speaks for all"

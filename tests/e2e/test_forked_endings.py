@@ -15,6 +15,7 @@ import pytest
 
 from tests.e2e.conftest import MEET, Jobs, must
 from tests.e2e.test_nothing_left import LIMIT, PATIENCE, list_processes, read_state, wait
+from tests.stack import CHECKOUT
 
 pytestmark = pytest.mark.stack
 
@@ -62,6 +63,16 @@ def test_a_forked_job_ends_and_leaves_nothing_if_the_parent_of_its_ranks_is_kill
         )  # the highest of its tasks': of the ranks that Slurm ends after another was killed
     finally:
         tiny_jobs("bash", "-c", "scancel --user=$USER; while squeue -h | grep -q .; do sleep 0.1; done")
+
+
+def test_ranks_of_one_container_per_node_meet(tiny_jobs: Jobs) -> None:
+    shared = (*SHARED, "--start", "one-per-node", *PRELOADED, "-B", str(CHECKOUT / "tests"))
+    number = tiny_jobs.submit(*shared, "--", MEET, "0")
+    tiny_jobs.wait(number)
+    assert [f"{rank['LOCAL_RANK']} {rank['host']} {rank['total']}" for rank in tiny_jobs.ranks(number)] == [
+        f"{local} {host} 6" for host in ("nid001", "nid002") for local in (0, 1)
+    ]
+    assert "plain start" not in tiny_jobs.output(number)
 
 
 def check_groups(jobs: Jobs, numbers: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
 from tests.browser import run_browser
-from tests.e2e.conftest import Jobs, installed, must
+from tests.e2e.conftest import Jobs, installed, must, processes_of
 from tests.e2e.test_stage import until
 from tests.stack import Cluster, Done, Stack, run
 
@@ -162,7 +162,7 @@ def test_a_browser_opens_the_server_that_runs_here(lab: Jobs) -> None:
         (token,) = sessions.glob("*/token")
         assert (token.stat().st_mode & 0o777, token.parent.stat().st_mode & 0o777) == (0o600, 0o700)
         assert token.read_text() == url.partition("token=")[2]
-        assert lab.processes(token.read_text()) == []  # other users can read command lines
+        assert processes_of(token.read_text()) == []  # other users can read command lines
         api = url.replace("/lab?", "/api/status?")
         assert (status_of(api), status_of(api.partition("?")[0])) == (200, 403)
         with run_browser(lab.directory) as browser:

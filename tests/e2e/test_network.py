@@ -11,7 +11,7 @@ import shlex
 
 import pytest
 
-from tests.e2e.conftest import Jobs
+from tests.e2e.conftest import Jobs, processes_of
 from tests.stack import CHECKOUT, Done
 
 pytestmark = pytest.mark.stack
@@ -39,7 +39,7 @@ def test_the_commands_of_the_page_tell_which_network_is_used(torch_jobs: Jobs) -
     assert len({rank["host"] for rank in ranks}) == 2
     levels = {finding["rule"]: finding["level"] for finding in answer["findings"]}
     assert (levels["gloo"], levels["network"]) == ("ok", "unknown")
-    assert torch_jobs.processes("hpcmod-allreduce") == []
+    assert processes_of("hpcmod-allreduce") == []
     (torch_jobs.directory / "hpcmod-debug-4711").mkdir()
     (torch_jobs.directory / "hpcmod-debug-4711" / "nccl-rank0.log").write_text(SOCKETS)
     done = torch_jobs("hpcmod", "why", "hpcmod-debug-4711")

@@ -6,13 +6,12 @@ import os
 import re
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Jobs, must
+from tests.e2e.conftest import Jobs, must, processes_of
+from tests.stack import until
 
 pytestmark = pytest.mark.stack
 
@@ -33,14 +32,6 @@ time.sleep(600)
 """
 
 
-def until(holds: Callable[[], bool], what: str) -> None:
-    for _ in range(600):
-        if holds():
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"waited a minute for {what}")
-
-
 def write(jobs: Jobs, text: str) -> str:
     (jobs.directory / "train.py").write_text(text)
     return "train.py"
@@ -51,16 +42,25 @@ def hanging(jobs: Jobs, *words: str) -> str:
     number = jobs.submit(
         "-N", "2", *SHARED, "--stage", "ram", *words, "--", write(jobs, HANG), MARK=jobs.directory.name
     )
-    until(lambda: len(list(jobs.directory.glob("started-*"))) == 2, "two ranks")
+    assert until(lambda: len(list(jobs.directory.glob("started-*"))) == 2)
     assert len(jobs.left_behind()) == 2
     return number
 
 
-def test_every_node_runs_its_private_copy_and_none_is_left(tiny_jobs: Jobs) -> None:
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [
+        pytest.param("set.tar.gz", ("tar", "-C", "set", "-czf", "set.tar.gz", "."), id="an archive"),
+        pytest.param("set.squashfs", ("mksquashfs", "set", "set.squashfs", "-quiet", "-no-progress"), id="a squashfs"),
+    ],
+)
+def test_every_node_runs_its_private_copy_with_its_data_and_none_is_left(
+    tiny_jobs: Jobs, name: str, pack: tuple[str, ...]
+) -> None:
     (tiny_jobs.directory / "set").mkdir()
     (tiny_jobs.directory / "set" / "a file").write_text("of the set")
-    must(tiny_jobs("tar", "-C", "set", "-czf", "set.tar.gz", "."))
-    words = ("-N", "2", *SHARED, "--stage", "nvme", "--stage-data", str(tiny_jobs.directory / "set.tar.gz"))
+    must(tiny_jobs(*pack))
+    words = ("-N", "2", *SHARED, "--stage", "nvme", "--stage-data", str(tiny_jobs.directory / name))
     number = tiny_jobs.submit(*words, "--", write(tiny_jobs, LOOK))
     tiny_jobs.wait(number)
     ranks = tiny_jobs.ranks(number)
@@ -70,33 +70,22 @@ def test_every_node_runs_its_private_copy_and_none_is_left(tiny_jobs: Jobs) -> N
     assert tiny_jobs.left_behind() == []
 
 
-def test_a_squashfs_is_mounted_on_every_node(tiny_jobs: Jobs) -> None:
-    (tiny_jobs.directory / "set").mkdir()
-    (tiny_jobs.directory / "set" / "one").write_text("1")
-    must(tiny_jobs("mksquashfs", "set", "set.squashfs", "-quiet", "-no-progress"))
-    words = ("-N", "2", *SHARED, "--stage-data", str(tiny_jobs.directory / "set.squashfs"))
-    number = tiny_jobs.submit(*words, "--", write(tiny_jobs, LOOK))
-    tiny_jobs.wait(number)
-    assert [rank["data"] for rank in tiny_jobs.ranks(number)] == [["one"], ["one"]]
-    assert tiny_jobs.left_behind() == []
-
-
 def test_scancel_leaves_no_process_no_file_and_no_instance(tiny_jobs: Jobs) -> None:
     number = hanging(tiny_jobs)
     mark = str(tiny_jobs.directory)
     assert find_keepers(tiny_jobs)
     must(tiny_jobs("scancel", number))
     tiny_jobs.wait(number)
-    until(lambda: tiny_jobs.left_behind() == [], "the nodes to be empty")
+    assert until(lambda: tiny_jobs.left_behind() == [])
     assert tiny_jobs.state(number) == "CANCELLED"
-    until(lambda: not tiny_jobs.processes(mark) and not find_keepers(tiny_jobs), "no process")
+    assert until(lambda: not processes_of(mark) and not find_keepers(tiny_jobs))
     listed = must(tiny_jobs(tiny_jobs.machine.stack.apptainer, "instance", "list", "--json")).stdout
     assert '"instances": []' in listed
 
 
 def find_keepers(jobs: Jobs) -> list[str]:
     """Return the processes that keep a copy on the nodes of this cluster; other clusters may run on this machine."""
-    return [line for line in jobs.processes("hpcmod-stage") if str(jobs.machine.dir) in line]
+    return [line for line in processes_of("hpcmod-stage") if str(jobs.machine.dir) in line]
 
 
 def test_a_batch_script_that_is_killed_leaves_no_file(tiny_jobs: Jobs) -> None:
@@ -104,7 +93,7 @@ def test_a_batch_script_that_is_killed_leaves_no_file(tiny_jobs: Jobs) -> None:
     (shell,) = find_batch_shells(tiny_jobs, number)
     os.kill(shell, signal.SIGKILL)
     tiny_jobs.wait(number)
-    until(lambda: tiny_jobs.left_behind() == [], "the nodes to be empty")
+    assert until(lambda: tiny_jobs.left_behind() == [])
 
 
 def find_batch_shells(jobs: Jobs, number: str) -> list[int]:

@@ -8,8 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +20,7 @@ from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError
 from hpcmod.images import Sif
 from tests.builds import build, engine_processes, left_behind, make_plan
 from tests.integration.conftest import sha256_of
-from tests.stack import CHECKOUT, Done, Stack, run
+from tests.stack import CHECKOUT, Done, Stack, run, until
 
 pytestmark = pytest.mark.stack
 
@@ -51,13 +49,6 @@ FAILS = "echo 'make: *** no rule' >&2\nexit 7\n"
 def tools(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the stack's runtime on PATH, as on a machine that has one."""
     monkeypatch.setenv("PATH", str(stack.apptainer.parent), prepend=os.pathsep)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> bool:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until and not condition():
-        time.sleep(0.1)
-    return condition()
 
 
 def names_in(*directories: str) -> set[str]:
@@ -143,7 +134,7 @@ def test_after_a_kill_nothing_is_there_and_the_next_build_clears_up(
     log = tmp_path / ".trial.sif.hpcmod-build" / "build.log"
     with subprocess.Popen(argv, env=environ, cwd=CHECKOUT, start_new_session=True) as started:
         try:
-            assert wait_until(lambda: bool(RUNS_FIRST.search(log.read_text() if log.exists() else "")))
+            assert until(lambda: bool(RUNS_FIRST.search(log.read_text() if log.exists() else "")))
         finally:
             started.kill()
     assert not out.exists()
@@ -184,7 +175,7 @@ def test_a_terminated_build_leaves_nothing_behind(small_base: Path, tmp_path: Pa
     before = names_in(*places)
     with subprocess.Popen(argv, env=environ, stderr=subprocess.PIPE, text=True) as started:
         try:
-            assert wait_until(lambda: log.exists() and "\nbegun" in log.read_text())
+            assert until(lambda: log.exists() and "\nbegun" in log.read_text())
             started.terminate()
             _, said = started.communicate(timeout=60)
         finally:
@@ -194,7 +185,7 @@ def test_a_terminated_build_leaves_nothing_behind(small_base: Path, tmp_path: Pa
     assert engine_processes(f"HPCMOD_TEST_MARK={tmp_path}") == []
     assert left_behind(tmp_path) == [] and not out.exists()
     # other tests create such directories too, and remove them
-    assert wait_until(lambda: not [name for name in names_in(*places) - before if name.startswith("hpcmod-")])
+    assert until(lambda: not [name for name in names_in(*places) - before if name.startswith("hpcmod-")])
 
 
 def test_reports_a_missing_base_before_starting(tmp_path: Path) -> None:

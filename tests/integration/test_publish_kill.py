@@ -11,7 +11,6 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,7 +19,7 @@ import pytest
 from tests.integration.conftest import make_images, moments
 from tests.integration.publishing import Site, make_site
 from tests.integration.test_disk_full import MIB, SmallDisk, disk  # noqa: F401 - a fixture
-from tests.stack import ModuleTool
+from tests.stack import ModuleTool, until
 
 pytestmark = pytest.mark.stack
 
@@ -104,20 +103,13 @@ def test_eb_ends_with_the_publishing_that_started_it(site: Site, tiny_sif: Path,
         publishing = subprocess.Popen(
             site.argv(*words), env={**site.environment(), "PATH": path}, cwd=site.top, start_new_session=True
         )
-        wait_for(lambda: started.exists() and bool(started.read_text()))
+        assert until(lambda: started.exists() and bool(started.read_text()))
         eb = Path("/proc", started.read_text())
         publishing.send_signal(sent)
         assert publishing.wait(60) in (-sent, 128 + sent)
-        wait_for(lambda: not eb.exists() or " Z " in (eb / "stat").read_text())  # noqa: B023
+        assert until(lambda: not eb.exists() or " Z " in (eb / "stat").read_text())  # noqa: B023
     site.published(tiny_sif, "1.0")
     assert site.user("module load Toy/1.0 && echo loaded").stdout == "loaded\n"
-
-
-def wait_for(happened: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def leftovers(site: Site) -> list[str]:

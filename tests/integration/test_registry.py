@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import requests
 
-from hpcmod.core.errors import BadInputError, RemoteError, VerificationError
+from hpcmod.core.errors import RemoteError, VerificationError
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.images.cache import Cache
 from hpcmod.images.registry import fetch_artifact, open_registry_image
@@ -82,12 +82,6 @@ def test_layers_of_an_image_are_read_as_they_were_pushed(
         assert [layer.size for layer in image.layers] == [len(layer) for layer in LAYERS]
         assert image.layers[0].digest == FIRST
         assert image.layers[1].diff_id == image.layers[1].digest
-
-
-def test_opening_an_image_fetches_no_layer(proxy: Proxy, cache: Cache) -> None:
-    with open_registry_image(reference(proxy), architecture="amd64", cache=cache):
-        pass
-    assert len(proxy.blobs()) == 1  # the configuration
 
 
 def test_cached_blobs_are_not_fetched_again(proxy: Proxy, cache: Cache, pushed: dict[str, Any]) -> None:
@@ -169,12 +163,9 @@ def test_wrong_bytes_are_never_mistaken_for_right_ones(
 
 def test_a_damaged_blob_of_the_cache_is_detected_removed_and_fetched_again(proxy: Proxy, cache: Cache) -> None:
     fetch(proxy, cache)
-    damaged = bytearray(LAYERS[0])
-    damaged[5] ^= 1
-    cache.path(FIRST).write_bytes(damaged)
+    cache.path(FIRST).write_bytes(LAYERS[0][:-1] + bytes([LAYERS[0][-1] ^ 1]))
     with pytest.raises(VerificationError, match="is damaged and was removed"):
         fetch(proxy, cache)
-    cache.path(FIRST).exists()
     assert fetch(proxy, cache) == LAYERS
 
 
@@ -195,19 +186,6 @@ def test_changes_by_a_group_member_during_a_download_are_detected(proxy: Proxy, 
         with pytest.raises(VerificationError):
             while stream.read(50_000):
                 pass
-
-
-def test_a_leftover_longer_than_the_blob_is_not_used(proxy: Proxy, cache: Cache) -> None:
-    cache.prepare()
-    cache.partial(FIRST).write_bytes(bytes(len(LAYERS[0]) + 1))
-    assert fetch(proxy, cache) == LAYERS
-
-
-def test_a_complete_leftover_is_only_verified(proxy: Proxy, cache: Cache) -> None:
-    cache.prepare()
-    cache.partial(FIRST).write_bytes(LAYERS[0])
-    assert fetch(proxy, cache) == LAYERS
-    assert not [asked for asked in proxy.blobs() if FIRST in asked.path]
 
 
 def test_an_error_of_one_blob_is_raised_while_another_is_read(proxy: Proxy, cache: Cache) -> None:
@@ -283,13 +261,6 @@ def test_an_artifact_that_breaks_off_is_resumed_by_the_next_run(proxy: Proxy, tm
     assert out.read_bytes() == SIF
     assert [path.name for path in tmp_path.iterdir()] == ["out.sif"]
     assert 0 < [asked.start for asked in proxy.blobs() if digits in asked.path][-1] <= 300_000
-
-
-def test_an_artifact_is_not_an_image_nor_the_reverse(proxy: Proxy, cache: Cache, tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="Write oras://"):
-        fetch(proxy, cache, "group/sif:1")
-    with pytest.raises(BadInputError, match="artifact with 4 files"):
-        fetch_artifact(reference(proxy, kind="oras"), tmp_path / "x.sif", architecture="amd64")
 
 
 def test_plain_http_is_for_this_machine_only_or_where_it_is_reported(

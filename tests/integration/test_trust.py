@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -253,18 +251,3 @@ def test_a_signature_of_the_index_covers_the_image_chosen_from_it(
     push_signature(registry, name, index["digest"], keys[0])
     reference = ImageReference.parse(f"docker://{registry.host}/{name}:many")
     assert verify_image(reference, options=options, keys=(str(keys[0].public_file),)).digest == index["digest"]
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_the_command_ends_with_the_four_codes(
-    stack: Stack, signed: dict[str, Path], tmp_path: Path, state: str
-) -> None:
-    argv = [str(stack.python.parent / "hpcmod"), "verify", "--json", "--key", str(signed["pem"])]
-    done = run([*argv, str(signed[f"pem {state}"])], stack.environment(tmp_path))
-    assert done.returncode == STATES[state]
-    if state == "good":
-        sha256 = hashlib.sha256(signed["pem good"].read_bytes()).hexdigest()
-        assert json.loads(done.stdout)["sha256"] == sha256
-    else:
-        error = json.loads(done.stdout)["error"]
-        assert error["code"] == STATES[state] and error["message"] and error["cure"]
