@@ -233,6 +233,11 @@ def test_the_module_page_shows_a_modulefile_whole() -> None:
     assert text == modulefile[modulefile.index("-- Written by hpcmod.") :]
 
 
+def test_the_tutorial_shows_the_script_of_a_rank_whole() -> None:
+    script = (CHECKOUT / "runscripts/conda-python-distributed").read_text(encoding="utf-8")
+    assert f"```bash\n{script}```\n" in page("docs/tutorial/demo.md")
+
+
 def test_the_module_page_mentions_every_run_script() -> None:
     text = page("docs/reference/module.md")
     names = [name.removesuffix(".j2") for name in resources.runscript_files() if "/" not in name]
