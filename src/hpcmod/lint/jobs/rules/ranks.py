@@ -157,7 +157,8 @@ def rule_early_expansion(job: ScriptContext) -> Iterator[Fault]:
 def rule_rank_of_batch(job: ScriptContext) -> Iterator[Fault]:
     ranks = {variable.line for variable, _ in job.settings if "RANK" in variable.name}
     for call in job.own:
-        once = call.srun is None and not call.places & {"function", "branch"}
+        of_first = re.search(r"(?:-eq|==?) 0\b", call.arguments())
+        once = call.srun is None and not call.places & {"function", "branch"} and not of_first
         for word in call.words if once and call.line not in ranks and call.name not in ("echo", "printf") else ():
             early = [name for name in _OF_A_TASK if is_unescaped(word.text, name)]
             harmless = re.search(r"VISIBLE|=[\"']?/tmp/.*SLURM_NODEID", word.text) or _NUMBERS_NODES.search(word.text)

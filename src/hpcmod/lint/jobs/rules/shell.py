@@ -151,8 +151,9 @@ def rule_module_path(job: ScriptContext) -> Iterator[Fault]:
         verb = next((word.plain for word in call.program[1:] if not word.plain.startswith("-")), "")
         known = call.container or any(name.startswith(verb) for name in MODULE_COMMANDS)
         if call.name == "module" and not known and re.match(r"[/~A-Za-z]|\$\{?HOME\b", verb):
-            meant = "load" if verb[0].isalpha() else "use"
-            yield call.line, f"module has no command {verb}", f"Write module {meant} {verb}."
+            whole = f"load {verb}" if verb[0].isalpha() else f"use {verb}"
+            right = next(iter(get_close_matches(verb, MODULE_COMMANDS, 1, 0.7)), whole)
+            yield call.line, f"module has no command {verb}", f"Write module {right}."
 
 
 def rule_shell_in_container(job: ScriptContext) -> Iterator[Fault]:

@@ -19,9 +19,7 @@ _OWN_RANKS = re.compile(
 _OF_ONE = re.compile(r"plot|prepare|preproc|download|convert|tokeniz|check|test_|export|print|info", re.IGNORECASE)
 """Names of programs that do not train."""
 _TRAINS = re.compile(r"train|mnist|finetun|imagenet|resnet|cifar|ddp", re.IGNORECASE)
-_ON_THE_HOST = {
-    "srun", "sbatch", "scontrol", "squeue", "scancel", "sacct", "sbcast", "salloc", "sinfo", "module", "ml",
-}  # fmt: skip
+_ON_THE_HOST = {"srun", "sbatch", "scontrol", "squeue", "scancel", "sacct", "sbcast", "salloc", "sinfo", "module", "ml"}
 _ADVICE = {
     "srun": 'Reverse the order: srun ... singularity exec "$SIF" program',
     "module": "Remove it: the container has what the program needs. Load modules before srun.",
