@@ -41,7 +41,7 @@ CEILINGS = {
     "tests/lumi": 980,
     "tests/planted": 205,
     "tests/unit": 53185,  # 130 more: what judges and reviewers found, mutants that survived
-    "docs": 90,
+    "docs": 115,  # 25 more: a list of all pages
     "docs/explanation": 980,
     "docs/how-to": 4200,
     "docs/reference": 1670,  # 50 more: what it works with
