@@ -85,7 +85,7 @@ COMMAND_LINES = [
     ("srun ./a <options>\n", ["syntax"]),
     ("bash <path/to/script/>/a.sh\n", ["syntax"]),
     ('echo "<options>" <in >out  # <b>\n', []),
-    ("singularity exec /store/tool:1.2--3 ls\n", []),
+    ("singularity exec /store/tool:1.2--3 ls\nif [ $1 ]; then\n  exit\nfi\n[ $SLURM_NODEID = 0 ]\nexit\n--left\n", []),
     ("if [ $1 ]; then export X=$SLURM_LOCALID Y=$PBS_JOBID; fi\n", []),
     ("export CACHE=$HOME/x-$SLURM_NODEID\nexport CACHE=/tmp/x-$SLURM_LOCALID\n", ["rank-of-batch"] * 2),
     ("echo out.$PBS_JOBID ${NSLOTS:-1}\n", ["slurm-variable"]),

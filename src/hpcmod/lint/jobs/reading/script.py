@@ -11,6 +11,7 @@ from hpcmod.lint.jobs.reading.syntax import Command, Word, find_syntax_error, re
 _DIRECTIVE = "#SBATCH"
 _WORD = re.compile(r"(?:[^\s\"']|\"[^\"]*\"|'[^']*'|[\"'])+")
 _DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*[\"'\\]?([^\s\"'\\;|&<>()]+).*\n(?:.*\n)*?\t*\1\r?$", re.MULTILINE)
+_EXIT = re.compile(r"(?<![|&\\]\n)^[ \t]*(?:exit\b[^|&]*?|exec (?![\d>&{]).*)\n(?=\s*\S)", re.MULTILINE)
 _SHELL = re.compile(r"#!.*\b(?:ba|da|k)?sh\b|(?!#!)")
 """First line of what bash can read: a script for the C shell or Python is not read as one."""
 
@@ -44,6 +45,11 @@ class BatchScript:
 
 def read_batch_script(text: str) -> BatchScript:
     """Read a batch script; never fails."""
+    is_shell = _SHELL.match(text) is not None
+    is_checked = is_shell and "\r\n" not in text and not re.match("#!.*ksh", text)
+    ends = [match.end() for match in _EXIT.finditer(text)] if is_checked else []
+    text = next((text[:end] for end in ends if not find_syntax_error(text[:end])), text)  # bash reads no further
+    error = find_syntax_error(text) if is_checked else None
     lines = tuple(text.split("\n"))
     commented = (not line.strip() or line.lstrip().startswith("#") for line in lines)
     first = next((number for number, is_comment in enumerate(commented, 1) if not is_comment), len(lines) + 1)
@@ -51,12 +57,6 @@ def read_batch_script(text: str) -> BatchScript:
     group = next((number for number, line in numbered if re.match(r"#SBATCH\s+(?:het|pack)job\b", line)), first)
     read = [(number, line) for number, line in numbered if number < min(first, group)]
     directives = [_read_directive(line, number) for number, line in read]
-    is_shell = _SHELL.match(text) is not None
-    error = find_syntax_error(text) if is_shell and "\r\n" not in text else None
-    ends = [match.end() for match in re.finditer(r"^\s*(?:exit\b|exec [^>]).*\n", text, re.MULTILINE)] if error else []
-    before = next((text[:end] for end in reversed(ends) if error and text.count("\n", 0, end) < error[0]), "")
-    if before and not find_syntax_error(before):
-        text, error = before, None  # bash never reads what follows, as in a script that is one of Julia, too
     commands = read_shell_commands(text) if is_shell else ()
     words = (word for command in commands for word in command.words if re.search(r"[\"']|<<", word.text))
     texts = [(word.line, word.text.count("\n")) for word in words if "\n" in word.text]

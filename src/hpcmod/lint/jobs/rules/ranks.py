@@ -30,7 +30,7 @@ def rule_no_srun(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_master_addr(job: ScriptContext) -> Iterator[Fault]:
     several = max([job.number("nodes") or 1, *(job.number("nodes", call=call) or 1 for call in job.steps)]) > 1
-    for variable, _ in job.settings:
+    for variable in (variable for variable, call in job.settings if "branch" not in call.places):
         problem = _wrong_address(job.expand(variable.value), several=several, in_step=variable.in_step)
         if variable.name.endswith("MASTER_ADDR") and problem:
             cure = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1), before srun.'
