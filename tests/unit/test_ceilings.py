@@ -15,39 +15,39 @@ from tests.stack import CHECKOUT
 
 CEILINGS = {
     "src/hpcmod": 5,
-    "src/hpcmod/core": 5255,  # 435 more, from images: sums and copies of files, the tally of progress
+    "src/hpcmod/core": 5240,
     "src/hpcmod/machine": 4235,  # 20 more: tables and facts of nodes nested in values
-    "src/hpcmod/images": 10440,
-    "src/hpcmod/modules": 5860,  # 160 more: the names for other rooms; 225 from images: the image of an easyconfig
+    "src/hpcmod/images": 9780,
+    "src/hpcmod/modules": 5855,
     "src/hpcmod/compat": 3530,  # 10 more: what a stack has for GPUs is a value
-    "src/hpcmod/catalogue": 11320,  # 5 more: notices that do not fit are reported
+    "src/hpcmod/catalogue": 11295,
     "src/hpcmod/jobs": 3340,  # 5 more: the files of a job are a value
-    "src/hpcmod/doctor": 1880,
+    "src/hpcmod/doctor": 1875,
     "src/hpcmod/packages": 6860,  # 3 more, from images: where conda packages are in an image
     "src/hpcmod/building": 2740,  # 25 more: the names for the easyblock; files that components share
     "src/hpcmod/notebooks": 1030,
-    "src/hpcmod/runs": 6770,  # 105 more: pickles of others are read by our own reader
+    "src/hpcmod/runs": 6755,
     "src/hpcmod/lint": 2600,
-    "src/hpcmod/importing": 2220,  # 1 more: sums are in core, so one more import
-    "tests": 4615,
+    "src/hpcmod/importing": 2215,
+    "tests": 4605,
     "tests/bench": 1110,
     "tests/corpora": 420,
-    "tests/e2e": 2775,
+    "tests/e2e": 2635,
     "tests/faults": 1870,
     "tests/fuzz": 700,
-    "tests/integration": 12540,
+    "tests/integration": 12120,
     "tests/jobs": 2605,
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53185,  # 130 more: what judges and reviewers found, mutants that survived
+    "tests/unit": 52740,
     "docs": 115,  # 25 more: a list of all pages
     "docs/explanation": 980,
     "docs/how-to": 4200,
-    "docs/reference": 1670,  # 50 more: what it works with
+    "docs/reference": 1665,
     "docs/tutorial": 240,  # 80 more: the script of a rank, whole
     "runscripts": 6495,
-    "easyblocks": 620,
+    "easyblocks": 610,
     "easyconfigs": 2130,
     "recipes": 1430,
     "dev": 2350,  # 370 more: dev/release; dev/matrix with module tools, Slurm, Python, and its page
