@@ -167,7 +167,7 @@ def test_a_browser_opens_the_server_that_runs_here(lab: Jobs) -> None:
         assert (status_of(api), status_of(api.partition("?")[0])) == (200, 403)
         with run_browser(lab.directory) as browser:
             browser.get(url)
-            until(lambda: "Python 3" in browser.find_element("tag name", "body").text, "JupyterLab's launcher")
+            assert until(lambda: "Python 3" in browser.find_element("tag name", "body").text)  # JupyterLab's launcher
             assert browser.title.startswith("JupyterLab") or "Lab" in browser.title
     finally:
         process.send_signal(signal.SIGINT)

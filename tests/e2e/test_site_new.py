@@ -29,7 +29,7 @@ slurm = "22.05"
 
 def facts_of(text: str) -> tuple[object, ...]:
     """Return the facts about the machine in a profile."""
-    tables = ("launcher", "job", "binds.always", "stage_places")
+    tables = ("launcher", "job", "binds.always")
     facts = attrgetter("name", "network.interfaces", "network.fabric", "nodes.types", "gpu.vendor", *tables)
     return facts(make_site([parse_profile(text, "a.toml")]))  # type: ignore[no-any-return]
 

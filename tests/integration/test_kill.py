@@ -192,13 +192,13 @@ def test_the_lock_of_a_process_elsewhere_is_waited_for_only_as_long_as_asked(eb:
 
 
 HOOKS = """
-from hpcmod.modules import store
+import sys
 
 def fail(*args, **kwargs):
     raise OSError(5, "Input/output error")
 
 def pre_module_hook(self, *args, **kwargs):
-    store.complete_record = fail
+    sys.modules[type(self).__module__].complete_record = fail
 """
 
 
