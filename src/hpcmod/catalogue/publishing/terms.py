@@ -84,7 +84,10 @@ def restrict(catalogue: Catalogue, image: Path, readers: str) -> None:
     except FileNotFoundError:
         return
     try:
-        _check_not_private(catalogue, image, descriptor, group)
+        status = os.fstat(descriptor)
+        if (stat.S_IMODE(status.st_mode), status.st_gid) == (_READABLE, group):
+            return  # taking the mode away for a moment would stop a reader who opens it then
+        _check_not_private(catalogue, image, descriptor, status)
         os.fchmod(descriptor, _READABLE & ~0o040)  # first: the group is still that of the catalogue
         os.fchown(descriptor, -1, group)
         os.fchmod(descriptor, _READABLE)
@@ -94,11 +97,9 @@ def restrict(catalogue: Catalogue, image: Path, readers: str) -> None:
         os.close(descriptor)
 
 
-def _check_not_private(catalogue: Catalogue, image: Path, descriptor: int, group: int) -> None:
-    status = os.fstat(descriptor)
-    is_restricted = stat.S_IMODE(status.st_mode) == _READABLE
-    if is_restricted and (status.st_gid == group or Sif.matches(descriptor)):
-        return  # perhaps to the readers of another change
+def _check_not_private(catalogue: Catalogue, image: Path, descriptor: int, status: os.stat_result) -> None:
+    if stat.S_IMODE(status.st_mode) == _READABLE and Sif.matches(descriptor):
+        return  # restricted to the readers of another change
     try:
         check_readable_by_readers(catalogue, image)(status)
     except PermissionError as err:

@@ -19,8 +19,10 @@ def test_only_the_owner_and_the_group_may_read_a_restricted_image(tmp_path: Path
     group = grp.getgrgid(os.getegid()).gr_name
     found = set_terms(catalogue, record, readers=group, licence="")
     assert (found.readers, image.stat().st_mode & 0o777, image.stat().st_gid) == (group, 0o640, os.getegid())
-    catalogue.images.chmod(0o775)  # it is restricted already, and may be restricted to another group
+    catalogue.images.chmod(0o775)
+    changed = image.stat().st_ctime_ns
     assert set_terms(catalogue, record, readers=group, licence="").readers == group
+    assert image.stat().st_ctime_ns == changed  # its mode stays, even for a moment: readers may open it
 
 
 def test_a_private_file_in_place_of_the_image_is_opened_to_no_one(tmp_path: Path) -> None:
