@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from hpcmod.catalogue.text.notice import ALL, render_advisory_notice, render_notices
-from hpcmod.modules.values.advisory import Advisory
+from hpcmod.catalogue.values.advisory import Advisory
 from tests.bench.bench_install import OURS
 from tests.bench.measure import Row, alternate, must
 from tests.stack import EasyBuild, ModuleTool, Stack

@@ -20,6 +20,7 @@ import zstandard
 from hpcmod.catalogue.bundle import read_bundle, write_bundle
 from hpcmod.catalogue.records.index import INDEX as CATALOGUE_INDEX
 from hpcmod.catalogue.records.index import PACKAGES, read_index, write_index
+from hpcmod.catalogue.values.advisory_schema import parse_advisory
 from hpcmod.catalogue.values.journal import Change, Edit, parse_change, render_change
 from hpcmod.catalogue.values.record import CatalogueRecord, Check, ContainerContent, parse_record, record_json
 from hpcmod.compat.values import netstack
@@ -44,7 +45,6 @@ from hpcmod.jobs.values.facts import parse_job_facts
 from hpcmod.machine.values.bind import parse_elements
 from hpcmod.machine.values.node_gpus import parse_gpus
 from hpcmod.machine.values.profile import parse_profile
-from hpcmod.modules.values.advisory_schema import parse_advisory
 from hpcmod.modules.values.easyconfig_text import read_named_image
 from hpcmod.modules.values.install_record import InstalledImage, InstallRecord, OwnPackages, parse_install_record
 from hpcmod.modules.values.install_record import render_install_record as render_installed
@@ -55,8 +55,8 @@ from tests.fuzz.mutations import flip, mutate, mutate_tar, tar_headers
 from tests.fuzz.reader import CHECKOUT, READERS, Reader, read_all, reader, text_of, texts
 from tests.ld_cache import make_cache
 from tests.oci_corpus import f, saved_files, tar_bytes, write_layout
+from tests.unit.catalogue.values.test_advisory_schema import TEXT as ADVISORY
 from tests.unit.images.tar_fuzz import try_image
-from tests.unit.modules.values.test_advisory_schema import TEXT as ADVISORY
 
 if sys.version_info >= (3, 11):
     pass

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.text.notice import HEAD, LIMIT, render_advisory_notice, render_notices, render_state_notice
+from hpcmod.catalogue.values.advisory import Advisory, HostFact
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.visible.notices import write_notices
 from hpcmod.core.resources import module_templates
 from hpcmod.machine.values.condition import Bound
 from hpcmod.modules.binds import find_newest_path
 from hpcmod.modules.text.modulefile import render_body, render_description
-from hpcmod.modules.values.advisory import Advisory, HostFact
 from hpcmod.modules.values.plan import with_notices
 from tests.catalogues import change_record, make_catalogue, make_record, put
 from tests.installations import write_libexec

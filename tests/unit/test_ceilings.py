@@ -15,12 +15,12 @@ from tests.stack import CHECKOUT
 
 CEILINGS = {
     "src/hpcmod": 5,
-    "src/hpcmod/core": 5240,
+    "src/hpcmod/core": 5250,  # 430 more, from images: sums and copies of files, the tally of progress; the start of a file
     "src/hpcmod/machine": 4235,  # 20 more: tables and facts of nodes nested in values
     "src/hpcmod/images": 9780,
-    "src/hpcmod/modules": 5855,
+    "src/hpcmod/modules": 5450,  # 160 more: the names for other rooms; 225 from images: the image of an easyconfig
     "src/hpcmod/compat": 3530,  # 10 more: what a stack has for GPUs is a value
-    "src/hpcmod/catalogue": 11295,
+    "src/hpcmod/catalogue": 11695,  # 400 more, from modules: advisories, and the script of a check
     "src/hpcmod/jobs": 3340,  # 5 more: the files of a job are a value
     "src/hpcmod/doctor": 1875,
     "src/hpcmod/packages": 6860,  # 3 more, from images: where conda packages are in an image

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
+from hpcmod.catalogue.values.advisory_schema import KEYS, parse_advisory
 from hpcmod.core import errors, resources
 from hpcmod.core.cli.main import main
 from hpcmod.core.cli.reference.commands import verbs_of
@@ -18,7 +19,6 @@ from hpcmod.core.errors import HpcmodError
 from hpcmod.jobs.values.masks import cpu_masks
 from hpcmod.machine.values.profile import make_site, parse_profile
 from hpcmod.modules.text.runscript import SETTINGS_FILE, render_runscripts
-from hpcmod.modules.values.advisory_schema import KEYS, parse_advisory
 from tests.plans import make_example
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -63,8 +63,6 @@ if TYPE_CHECKING:
     from hpcmod.modules.store import install_files as install_files
     from hpcmod.modules.store import make_scripts as make_scripts
     from hpcmod.modules.store import remove_own_copy as remove_own_copy
-    from hpcmod.modules.text.checkscript import NO_MODULE_TOOL as NO_MODULE_TOOL
-    from hpcmod.modules.text.checkscript import render_check as render_check
     from hpcmod.modules.text.easyconfig import render_easyconfig as render_easyconfig
     from hpcmod.modules.text.modulefile import read_help as read_help
     from hpcmod.modules.text.modulefile import render_body as render_body

@@ -6,9 +6,11 @@ from collections.abc import Callable, Container, Iterator
 from functools import partial
 from pathlib import Path
 
-from hpcmod.core.fs.reading import open_regular
+from hpcmod.core.fs.reading import open_regular, read_start
 from hpcmod.core.values.facts import Package
 from hpcmod.images.values.metadata import METADATA, METADATA_LIMIT, read_package
+
+_READ_START = partial(read_start, most=METADATA_LIMIT)
 
 
 def read_packages(packed: Path) -> tuple[Package, ...]:
@@ -17,7 +19,7 @@ def read_packages(packed: Path) -> tuple[Package, ...]:
     Raises BadInputError, VerificationError, LackingError if the squashfs cannot be read.
     """
     if not packed.is_file():
-        found = _find_packages(str(packed), _names_in, _read_start)
+        found = _find_packages(str(packed), _names_in, _READ_START)
         return tuple(sorted(found, key=lambda package: package.name.lower()))
     from hpcmod.images import Squashfs  # packages are rarely packed
 
@@ -43,7 +45,7 @@ def read_packages_in(directory: Path, only: Container[str] | None = None) -> tup
     """Return the Python packages in a directory, sorted by name; of the directories with metadata, `only` those."""
     metadata = (name for name in _names_in(str(directory)) if name.endswith(METADATA))
     named = (name for name in metadata if only is None or name in only)
-    found = filter(None, (read_package(f"{directory}/{name}", _read_start) for name in named))
+    found = filter(None, (read_package(f"{directory}/{name}", _READ_START) for name in named))
     return tuple(sorted(found, key=lambda package: package.name.lower()))
 
 
@@ -52,11 +54,3 @@ def _names_in(directory: str) -> list[str]:
         return [path.name for path in Path(directory).iterdir()]
     except OSError:
         return []
-
-
-def _read_start(path: str) -> str:
-    try:
-        with open_regular(path) as file:
-            return file.read(METADATA_LIMIT).decode(errors="replace")
-    except OSError:
-        return ""

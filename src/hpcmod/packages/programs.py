@@ -8,9 +8,10 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from hpcmod.core.fs.reading import open_regular, read_file
+from hpcmod.core.fs.reading import read_file, read_start
 from hpcmod.core.fs.tree import write_file
 from hpcmod.images import Sif, Squashfs
 from hpcmod.images.values.metadata import METADATA, read_package
@@ -83,19 +84,10 @@ def read_pip_lists(packages: Path) -> tuple[dict[str, int], tuple[str, ...]]:
 def read_pip_metadata(packages: Path) -> Iterator[PipMetadata]:
     """Yield what pip has written about the packages in a directory site-packages, sorted by name."""
     for info in sorted(path for path in packages.glob("*") if path.name.endswith(METADATA)):
-        package = read_package(str(info), _read_start)
+        package = read_package(str(info), partial(read_start, most=_LONGEST))
         if package:
-            url = _read_start(f"{info}/direct_url.json")
+            url = read_start(f"{info}/direct_url.json", _LONGEST)
             yield PipMetadata(package.name, package.version, (info / "REQUESTED").exists(), url)
-
-
-def _read_start(path: str) -> str:
-    """Return the start of a file; empty if there is none."""
-    try:
-        with open_regular(path) as file:
-            return file.read(_LONGEST).decode(errors="replace")
-    except OSError:
-        return ""
 
 
 def find_conda_metadata(prefix: Path) -> frozenset[tuple[str, str]]:

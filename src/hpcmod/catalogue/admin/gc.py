@@ -15,6 +15,7 @@ from hpcmod.catalogue.records.sharing import find_private
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.storage.trash import check_removable, delete_trash
 from hpcmod.catalogue.storage.usage import read_counts
+from hpcmod.catalogue.values.advisory import seconds_of
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.values.usage import Count, add_up
 from hpcmod.catalogue.visible.kept import rendering_name
@@ -22,7 +23,6 @@ from hpcmod.core.errors import LackingError
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.lock import read_holder
 from hpcmod.images import Sif
-from hpcmod.modules.values.advisory import seconds_of
 
 _DAY = 86400.0
 

@@ -15,6 +15,7 @@ from hpcmod.catalogue.cli.options import changing_options, make_actor, open_cata
 from hpcmod.catalogue.records.store import Catalogue, find_catalogues
 from hpcmod.catalogue.session import find_loaded
 from hpcmod.catalogue.text.notice import render_cure
+from hpcmod.catalogue.values.advisory import Advisory
 from hpcmod.catalogue.visible.advisories import matching_advisories, read_advisories
 from hpcmod.catalogue.visible.notices import find_silent, write_notices
 from hpcmod.core.cli.groups import CommandGroup
@@ -22,7 +23,6 @@ from hpcmod.core.cli.output import json_option, print_json, print_text, tell
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.machine import load_site
-from hpcmod.modules.values.advisory import Advisory
 
 
 def _catalogues() -> tuple[Catalogue, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcmod.catalogue.text.checkscript import NO_MODULE_TOOL, render_check
 from hpcmod.catalogue.values.record import Check
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import CheckFailedError, LackingError
@@ -14,7 +15,7 @@ from hpcmod.core.process import Completed, run
 from hpcmod.core.which import which
 from hpcmod.machine import with_one_tool
 from hpcmod.machine.values.site import SLURM
-from hpcmod.modules import NO_MODULE_TOOL, find_check_step, render_check
+from hpcmod.modules import find_check_step
 
 EASYBUILD_CHECK = "eb: the module loads, the image starts, sanity_check_commands of the easyconfig"
 """The name of the check that `eb` itself does for every installation."""

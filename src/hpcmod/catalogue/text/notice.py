@@ -17,9 +17,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from hpcmod.catalogue.values.advisory import Advisory
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.core.text.quote import sh_word
-from hpcmod.modules.values.advisory import Advisory
 
 HEAD = "hpcmod-notices 1"
 LIMIT = 65536

@@ -1,1 +1,1 @@
-"""Records, states and changes of a catalogue as values."""
+"""Records, states and changes of a catalogue, and advisories, as values."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from hpcmod.catalogue.values.advisory import VERSION, Advisory
 from hpcmod.catalogue.values.record import CatalogueRecord
-from hpcmod.modules.values.advisory import VERSION, Advisory
 
 STATES = (("published", "ready"), ("deprecated", "deprecated"), ("retired", "retired"))
 """Record state, and the word for it on a page."""

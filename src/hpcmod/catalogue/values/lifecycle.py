@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from hpcmod.catalogue.values.advisory import seconds_of
 from hpcmod.catalogue.values.journal import Key, Records
 from hpcmod.catalogue.values.record import CatalogueRecord, StateNotice
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.text import is_file_name
-from hpcmod.modules.values.advisory import seconds_of
 
 STABLE = "stable"
 _LEADING = (STABLE, "latest")

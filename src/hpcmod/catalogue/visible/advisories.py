@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.values.advisory import Advisory
+from hpcmod.catalogue.values.advisory_schema import parse_advisory
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import Package
 from hpcmod.modules import find_newest_path
-from hpcmod.modules.values.advisory import Advisory
-from hpcmod.modules.values.advisory_schema import parse_advisory
 
 _LIMIT = 1 << 20  # bytes of a file
 

@@ -15,6 +15,7 @@ from hpcmod.catalogue.records.sharing import find_closed
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.text.notice import render_cure
 from hpcmod.catalogue.text.page import Documentation, render_html
+from hpcmod.catalogue.values.advisory import Advisory
 from hpcmod.catalogue.values.container_page import (
     ContainerPage,
     Example,
@@ -38,7 +39,6 @@ from hpcmod.core.resources import read_texts
 from hpcmod.machine import load_site
 from hpcmod.machine.values.site import Site
 from hpcmod.modules import read_help
-from hpcmod.modules.values.advisory import Advisory
 from hpcmod.modules.values.plan import WELL_KNOWN_COMMANDS
 from hpcmod.modules.values.spec import COMMAND_NAME, OWN_COMMANDS
 

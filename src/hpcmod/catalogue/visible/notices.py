@@ -18,12 +18,12 @@ from hpcmod.catalogue.text.notice import (
     render_notices,
     render_state_notice,
 )
+from hpcmod.catalogue.values.advisory import Advisory
 from hpcmod.catalogue.visible.advisories import read_advisories
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.reading import read_text
 from hpcmod.core.values.facts import Package
 from hpcmod.modules import read_record
-from hpcmod.modules.values.advisory import Advisory
 from hpcmod.modules.values.plan import InstallPlan, with_notices, with_own_packages
 
 _OURS = re.compile(rf"[0-9a-f]{{64}}|{ALL}")

@@ -42,6 +42,15 @@ def read_text(path: Path | str, limit: int, *, errors: str = "strict") -> str:
     return read_file(path, limit).decode("utf-8", errors=errors)
 
 
+def read_start(path: Path | str, most: int) -> str:
+    """Return the first bytes of a regular file as text; empty if it cannot be read. `most`: number of bytes."""
+    try:
+        with open_regular(path) as file:
+            return file.read(most).decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def open_regular(path: Path | str, *, follow: bool = True) -> BinaryIO:
     """Open a regular file for reading; a link to one is followed unless `follow` is False.
 
@@ -52,7 +61,7 @@ def open_regular(path: Path | str, *, follow: bool = True) -> BinaryIO:
 
 
 def open_input(path: Path) -> BinaryIO:
-    """Open an image, or another file that the user names, for reading.
+    """Open an image for reading.
 
     Raises NotFoundError if there is no such file, and BadInputError if it is not a regular file, or you may not read
     it.

@@ -1,1 +1,1 @@
-"""Plans, records of installations, easyconfigs and advisories as values."""
+"""Plans, records of installations and easyconfigs as values."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from hpcmod.catalogue.values.advisory_schema import parse_advisory
 from hpcmod.core.cli.main import main
-from hpcmod.modules.values.advisory_schema import parse_advisory
 from tests.catalogues import make_catalogue, make_record
 
 RECORD = make_record("PyTorch/2.7")

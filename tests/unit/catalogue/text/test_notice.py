@@ -15,8 +15,8 @@ from hpcmod.catalogue.text.notice import (
     render_notices,
     render_state_notice,
 )
+from hpcmod.catalogue.values.advisory import Advisory, HostFact
 from hpcmod.machine.values.condition import Bound
-from hpcmod.modules.values.advisory import Advisory, HostFact
 from tests.catalogues import make_record
 from tests.plans import HOSTILE
 

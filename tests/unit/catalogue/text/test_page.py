@@ -7,11 +7,11 @@ from html.parser import HTMLParser
 import pytest
 
 from hpcmod.catalogue.text.page import ASSETS, Documentation, render_html, render_packages
+from hpcmod.catalogue.values.advisory import Advisory
 from hpcmod.catalogue.values.container_page import ContainerPage, Example, PageRow, Problem
 from hpcmod.catalogue.values.record import Check
 from hpcmod.catalogue.visible.documentation import page_files
 from hpcmod.core.values.facts import Package
-from hpcmod.modules.values.advisory import Advisory
 from tests.catalogues import make_record
 from tests.plans import HOSTILE
 

@@ -8,10 +8,10 @@ import pytest
 
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.session import check_advisories, find_loaded
+from hpcmod.catalogue.values.advisory import Advisory
 from hpcmod.catalogue.visible.advisories import matching_advisories, read_advisories
 from hpcmod.catalogue.visible.notices import find_silent, look_for_notices, write_notices
 from hpcmod.core.errors import BadInputError
-from hpcmod.modules.values.advisory import Advisory
 from tests.catalogues import make_catalogue, make_record, put
 from tests.plans import make_example
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.text.notice import HEAD, LIMIT
+from hpcmod.catalogue.values.advisory import MOST_STARS
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.resources import module_templates
 from hpcmod.core.values.facts import Package
 from hpcmod.modules.text.modulefile import render_body, render_description, render_help, render_package_list
-from hpcmod.modules.values.advisory import MOST_STARS
 from hpcmod.modules.values.install_record import SYNTAXES
 from hpcmod.modules.values.plan import InstallPlan
 from tests.installations import LOGIC

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from hpcmod.catalogue.values.advisory import Advisory
+from hpcmod.catalogue.values.advisory_schema import parse_advisory
 from hpcmod.core.errors import BadInputError
-from hpcmod.modules.values.advisory import Advisory
-from hpcmod.modules.values.advisory_schema import parse_advisory
-from tests.unit.modules.values.test_advisory import ABOUT, DIGEST
+from tests.unit.catalogue.values.test_advisory import ABOUT, DIGEST
 
 TEXT = f"""
 title = "RCCL hangs"

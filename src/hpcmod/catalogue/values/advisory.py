@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hpcmod.catalogue.values.package_range import PackageRange, has_any
 from hpcmod.core.values.facts import Package
 from hpcmod.core.values.json_form import TABLE
 from hpcmod.machine.values.condition import Bound
-from hpcmod.modules.values.package_range import PackageRange, has_any
 
 VERSION = "{version}"
 """Placeholder in a path for the version in a file's name."""

@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from hpcmod.catalogue.values.advisory import MOST_STARS, VERSION, Advisory, HostFact, seconds_of
+from hpcmod.catalogue.values.package_range import PackageRange, parse_range
 from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.values.documents import load_toml
 from hpcmod.machine.values import checks as check
 from hpcmod.machine.values.condition import Bound
-from hpcmod.modules.values.advisory import MOST_STARS, VERSION, Advisory, HostFact, seconds_of
-from hpcmod.modules.values.package_range import PackageRange, parse_range
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BOUND = re.compile(r"(>=|<=|==|>|<) *(\d{1,9}(?:\.\d{1,9})*)")

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
+from hpcmod.catalogue.values.package_range import has_any, parse_range
 from hpcmod.core.values.facts import Package
-from hpcmod.modules.values.package_range import has_any, parse_range
 
 
 @pytest.mark.parametrize(

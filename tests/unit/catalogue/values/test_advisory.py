@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from hpcmod.catalogue.values.advisory import Advisory, HostFact, fits, seconds_of
 from hpcmod.machine.values.condition import Bound
-from hpcmod.modules.values.advisory import Advisory, HostFact, fits, seconds_of
 
 DIGEST = "ab" * 32
 ADVISORY = Advisory("gdr", "RCCL hangs", "x", "https://example.org/28", issued="2026-09-01", expires="2027-02-28")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.modules.text.checkscript import render_check
+from hpcmod.catalogue.text.checkscript import render_check
 from tests.programs import make_program
 
 
