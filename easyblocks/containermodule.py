@@ -265,11 +265,11 @@ class ContainerModule(EasyBlock):
         with boundary():
             name = ImageReference.parse(spec["filename"]).file_name
             checksum = parse_checksum(kwargs.get("checksum"), name)
-            origin = ImageSource.make(spec["filename"], urls, checksum)
-            if build_option("enforce_checksums") and not origin.pinned:
+            wanted = ImageSource.make(spec["filename"], urls, checksum)
+            if build_option("enforce_checksums") and not wanted.pinned:
                 raise EasyBuildError("Missing checksum for %s", name)
             places, policy = self.image_directories(), self.site.images.trust
-            image = origin.find(places, policy=policy, environ=os.environ) or self.download(origin)
+            image = wanted.find(places, policy=policy, environ=os.environ) or self.download(wanted)
         entry = {"name": name, "path": str(image.path), "cmd": None, "finalpath": self.builddir}
         expected = None if build_option("ignore_checksums") else image.sha256
         return {**entry, "checksum": checksum, "expected": expected, "image": image}
@@ -279,21 +279,21 @@ class ContainerModule(EasyBlock):
         parents = [os.path.dirname(self.cfg.path), *(self.robot_path or []), *source_paths()]
         return image_directories(parents, self.name, self.site.images.central)
 
-    def download(self, origin):
+    def download(self, wanted):
         """Fetch the image into the first source path."""
         if self.dry_run:
-            self.dry_run_msg("  * %s (MISSING)", origin.reference.canonical)
-            return LocalImage(Path(origin.reference.file_name), None, None)
-        if not origin.origins:
+            self.dry_run_msg("  * %s (MISSING)", wanted.reference.canonical)
+            return LocalImage(Path(wanted.reference.file_name), None, None)
+        if not wanted.origins:
             given = self.cfg["download_instructions"]
-            raise origin.missing(self.image_directories(), given if given and given != INSTRUCTIONS else "")
+            raise wanted.missing(self.image_directories(), given if given and given != INSTRUCTIONS else "")
         from hpcmod.images import make_options  # imports requests, 0.1 s: not needed for a local image
 
-        final = Path(source_paths()[0], self.name.lower()[0], self.name, origin.reference.file_name)
+        final = Path(source_paths()[0], self.name.lower()[0], self.name, wanted.reference.file_name)
         options = make_options(self.site, os.environ, tool=f"hpcmod {__version__}", tell=self.tell)
-        beside, named = self.image_directories(), f"fetching {origin.reference.file_name}"
+        beside, named = self.image_directories(), f"fetching {wanted.reference.file_name}"
         with ProgressLine(named) as progress, self.anchored(final) as anchored:
-            image = origin.fetch(anchored.parent, options=options, beside=beside, progress=progress)
+            image = wanted.fetch(anchored.parent, options=options, beside=beside, progress=progress)
         return replace(image, path=final)
 
     def anchored(self, path):

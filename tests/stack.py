@@ -27,9 +27,9 @@ KEPT = ("PATH", "LANG", "TZ", "CI", "HPCMOD_DEV_DIR")
 def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
     """Wait until a condition holds; return whether it did in time."""
     end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
+    while not (holds := condition()) and time.monotonic() < end:
         time.sleep(0.05)
-    return condition()
+    return holds
 
 
 @dataclass(frozen=True)

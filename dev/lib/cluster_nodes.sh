@@ -3,10 +3,10 @@
 set -euo pipefail
 dir=$1 nodes=$2 cpus=$3 gpus=$4 sockets=$5
 net=10.77.0
-stepd=() # slurmd knows the place of its helper on Debian only
+stepd=() # slurmd knows where its helper is only as installed by Debian
 if [[ -n ${HPCMOD_SLURM:-} ]]; then
     stepd=(-d "$HPCMOD_SLURM/programs/slurmstepd")
-    printf 'CgroupPlugin=disabled\n' >"$dir/etc/cgroup.conf" # since 23.11, slurmd does not start without systemd else
+    printf 'CgroupPlugin=disabled\n' >"$dir/etc/cgroup.conf" # without systemd, slurmd from 23.11 on does not start otherwise
     for program in "$HPCMOD_SLURM"/programs/*; do # a job may have another PATH
         [[ ! -e /usr/bin/${program##*/} ]] || mount --bind "$(realpath "$program")" "/usr/bin/${program##*/}"
     done

@@ -10,7 +10,7 @@ local this_module = container.family .. " " .. container.module
 local function message(text) LmodMessage(container.module .. ": " .. text) end
 local function refuse(text) LmodError(container.module .. ": " .. text) end
 local function exists(path) return lfs.attributes(path, "mode") ~= nil end
-local function is_file(path) return lfs.attributes(path, "mode") == "file" end -- Lmod's: also a pipe
+local function is_file(path) return lfs.attributes(path, "mode") == "file" end -- isFile accepts a pipe
 local function extend(list, more) for _, item in ipairs(more) do list[#list + 1] = item end end
 
 local variables = loadfile(container.root .. "/libexec/variables.lua")(memory)
@@ -35,8 +35,8 @@ end
 if unloading and not os.getenv(memory) then return end
 if container.python and not state.SEVERAL then setenv("_HPCMOD_PYTHON", this_module) end
 
--- SIF, RUNSCRIPTS and CONTAINERROOT are those of the last loaded container, all else, such as binds, of the first, which
--- wrappers replace. _HPCMOD_ORDER_PATH: the last first; Lmod 9 in fish joins only lists whose name ends in PATH by colons.
+-- SIF, RUNSCRIPTS and CONTAINERROOT are of the container loaded last, all else is of the first; wrappers of the others
+-- replace it. _HPCMOD_ORDER_PATH: the last first; in fish, Lmod 9 joins only lists named ...PATH by colons.
 local others = {}
 local is_last = not unloading or string.match(os.getenv("_HPCMOD_ORDER_PATH") or "", "^[^:]*") == mark
 for name in string.gmatch(os.getenv("_HPCMOD_ORDER_PATH") or "", "[^:]+") do
@@ -83,7 +83,7 @@ for _, variable in ipairs(container.in_container) do
     if unloading or not is_passed then set_default_inside(variable[1], variable[2]) end
 end
 
--- Keep the host's Python out, but for HPCMOD_KEEP_ENV: some variables always, others with the value of now, which is noted.
+-- Keep the host's Python out, except for HPCMOD_KEEP_ENV: some variables always, others only if set now, which is recorded.
 local kept = " " .. (os.getenv("HPCMOD_KEEP_ENV") or "") .. " "
 local dropped, dropped_names = {}, {}
 for _, item in ipairs(container.keep_out) do
@@ -164,12 +164,12 @@ local function choose(missing)
 end
 
 -- Bind the target of a symbolic link too, so that links below it resolve, unless that would hide the image's own files.
-local own_trees = " usr bin sbin lib lib64 etc dev proc sys "
+local own_trees = { usr = 1, bin = 1, sbin = 1, lib = 1, lib64 = 1, etc = 1, dev = 1, proc = 1, sys = 1 }
 local function follow_links()
     local targets = {}
     for _, source in ipairs(linked) do
         local place = files.real(source)
-        local shown = place == "/" or string.find(own_trees, string.gsub(place, "^/([^/]*).*", " %1 "), 1, true)
+        local shown = place == "/" or own_trees[string.match(place, "^/([^/]*)")]
         for parent in string.gmatch(place .. "/", "()/") do shown = shown or taken[string.sub(place, 1, parent - 1)] end
         if not shown then add_bind(targets, place) end
     end

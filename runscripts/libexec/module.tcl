@@ -53,7 +53,7 @@ proc hpcmod::variables {} {
     }
 }
 
-# Keep the host's Python out, but for HPCMOD_KEEP_ENV: some variables always, others with the value of now, which is noted.
+# Keep the host's Python out, except for HPCMOD_KEEP_ENV: some variables always, others only if set now, which is recorded.
 proc hpcmod::keep_out {} {
     variable unloading; variable loading; variable memory; variable container
     set dropped {}
@@ -148,8 +148,8 @@ namespace eval hpcmod {
         if {[info commands family] ne ""} { family $container(family) }
         put _HPCMOD_PYTHON $this_module
     }
-    # SIF, RUNSCRIPTS and CONTAINERROOT are those of the last loaded container, all else, such as binds, of the first, which
-    # wrappers replace. _HPCMOD_ORDER_PATH: the last first.
+    # SIF, RUNSCRIPTS and CONTAINERROOT are of the container loaded last, all else is of the first; wrappers of the others
+    # replace it. _HPCMOD_ORDER_PATH: the last first.
     variable order [split [value _HPCMOD_ORDER_PATH] :]
     variable is_last [expr {!$unloading || [lindex $order 0] eq $mark}]
     variable others {}

@@ -19,8 +19,7 @@ from jupyter_client.manager import KernelManager
 
 from tests.browser import run_browser
 from tests.e2e.conftest import Jobs, installed, must, processes_of
-from tests.e2e.test_stage import until
-from tests.stack import Cluster, Done, Stack, run
+from tests.stack import Cluster, Done, Stack, run, until
 
 pytestmark = pytest.mark.stack
 

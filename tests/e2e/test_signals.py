@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 import tarfile
-import time
-from collections.abc import Callable
 
 import pytest
 
 from tests.e2e.conftest import Jobs, must
+from tests.stack import until
 
 pytestmark = pytest.mark.stack
 
@@ -33,15 +32,6 @@ open(f"{name}.started", "w").close()
 print("ready", flush=True)
 time.sleep(100)
 """
-
-
-def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.2)
-    return False
 
 
 def begin(jobs: Jobs, *words: str, ranks: int = 4) -> str:

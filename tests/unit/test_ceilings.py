@@ -15,7 +15,7 @@ from tests.stack import CHECKOUT
 
 CEILINGS = {
     "src/hpcmod": 5,
-    "src/hpcmod/core": 5250,  # 430 more, from images: sums and copies of files, the tally of progress; the start of a file
+    "src/hpcmod/core": 5250,  # 430 more, from images: sums and copies of files, the tally of progress
     "src/hpcmod/machine": 4235,  # 20 more: tables and facts of nodes nested in values
     "src/hpcmod/images": 9780,
     "src/hpcmod/modules": 5450,  # 160 more: the names for other rooms; 225 from images: the image of an easyconfig

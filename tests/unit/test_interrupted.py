@@ -96,7 +96,12 @@ def test_bundle(tmp_path: Path) -> None:
 
         return work
 
-    assert kill_everywhere(fresh, lambda place: left(place) == ["a.eb", "b.sif", "b.tar"], tmp_path) > 5
+    def is_whole(place: Path) -> bool:
+        sizes = {path.name: path.stat().st_size for path in (place / "out").iterdir()}
+        names = sorted(path.name for path in place.iterdir())
+        return (sizes, names) == ({"a.eb": 100_000, "b.sif": 100_000}, ["b.tar", "out"])
+
+    assert kill_everywhere(fresh, is_whole, tmp_path) > 5
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ _REPAIR = "To repair it, publish the same image under the same name again."
 
 _REBUILD = "Render it again from the records: hpcmod catalogue rebuild"
 
-_UPGRADE = "See what an upgrade changes: hpcmod catalogue refresh --dry-run; then: refresh, rebuild"
+_UPGRADE = "If nobody has changed it by hand: hpcmod catalogue refresh, then: hpcmod catalogue rebuild"
 
 IMAGE = "image"
 """Subject of the findings about image data."""
@@ -108,10 +108,11 @@ def _verify_visible(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[F
     for path, text in wanted.items():
         if _has(path, text):
             yield Finding(OK, "visible", str(path))
-        elif path.is_file() and version not in ("", __version__):
-            yield Finding(WARN, "visible", f"{path}: hpcmod {version} published it, {__version__} differs", _UPGRADE)
-        else:
+        elif version in ("", __version__):
             yield Finding(FAIL, "visible", f"{path}: not as published", _REBUILD)
+        else:
+            differs = f"{path}: not as hpcmod {__version__} writes it; hpcmod {version} published it"
+            yield Finding(FAIL, "visible", differs, _UPGRADE)
     if not any(catalogue.modules in path.parents for path in wanted):
         gone = kept_directory(catalogue, record)
         yield Finding(FAIL, "visible", f"missing: {gone}", _REPAIR)

@@ -97,9 +97,9 @@ def logging_to(settings: LogSettings) -> Iterator[None]:
         yield
     finally:
         if started:
-            if _Target.file >= 0:
-                os.close(_Target.file)
-            _Target.settings, _Target.file = LogSettings(), -1
+            file, _Target.file, _Target.settings = _Target.file, -1, LogSettings()
+            if file >= 0:
+                os.close(file)  # last: another thread may be logging
 
 
 def start_log(settings: LogSettings) -> bool:
@@ -114,7 +114,7 @@ def start_log(settings: LogSettings) -> bool:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         _Target.file = os.open(settings.file, flags, 0o600)
     _Target.settings = settings
-    return True
+    return settings != LogSettings()
 
 
 class Logger:

@@ -135,7 +135,7 @@ def _start(
         raise _cannot_start(argv[0], err) from err
 
 
-class Followed:
+class Program:
     """A long program that runs in its own session."""
 
     status = 0
@@ -173,8 +173,8 @@ class Followed:
 @contextlib.contextmanager
 def follow(
     argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, tied: bool = False
-) -> Iterator[Followed]:
-    """Run a long program, whose lines the block reads, to its end; an exception ends it and everything it started.
+) -> Iterator[Program]:
+    """Run a long program while the block reads all its lines; an exception ends it and everything it started.
 
     `tied`: Whether it gets SIGTERM when this process is killed.
 
@@ -182,14 +182,14 @@ def follow(
     """
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     child = _start(argv, env=env, cwd=cwd, tied=tied, start_new_session=True, **streams)
-    program = Followed(child)
+    program = Program(child)
     with child:
         try:
             yield program
+            program.status = child.wait()
         except BaseException:
             _end_group(child)
             raise
-        program.status = child.wait()
     _LOG.debug("%s ended with status %d", argv[0], program.status)
 
 

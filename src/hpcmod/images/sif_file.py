@@ -19,7 +19,7 @@ _DEFINITION_LIMIT = 1 << 20  # bytes
 
 
 class Sif:
-    """A SIF on disk, which may not exist yet; each method opens the file, and imports what it needs.
+    """A SIF on disk, which may not exist yet; each method imports what it needs.
 
     Raises from every method that reads the file: NotFoundError if there is none; BadInputError if it is not a SIF, or
     has no squashfs; VerificationError if it is truncated or damaged; LackingError if this Python cannot decompress it.
@@ -106,14 +106,14 @@ class Sif:
 
         return sidecar(self.path)
 
-    def provenance(self, environ: Mapping[str, str] | None = None) -> Provenance | None:
+    def provenance(self, environ: Mapping[str, str] | None) -> Provenance | None:
         """Read its provenance file, as `read_provenance`; with `environ`, None unless this user's runs recorded it."""
         from hpcmod.images.trust.provenance import is_remembered, read_provenance
 
         known = read_provenance(self.path)
         return known if known and (environ is None or is_remembered(known, environ)) else None
 
-    def write_provenance(self, provenance: Provenance, environ: Mapping[str, str] | None = None) -> None:
+    def write_provenance(self, provenance: Provenance, environ: Mapping[str, str] | None) -> None:
         """Write its provenance file; with `environ`, first record that a run of this user has made or fetched it."""
         from hpcmod.images.trust.provenance import remember, write_provenance
 

@@ -36,8 +36,8 @@ def call_eb(
 ) -> int:
     """Run `eb` and return an exit code of hpcmod; paths in the arguments must be absolute.
 
-    `shown`: Whether its steps are on this terminal. If not, they are with -v, on stderr; else only its messages, and
-        the path of its log if it fails.
+    `shown`: Whether its steps are on this terminal. Otherwise only its messages are, and the path of its log if it
+        fails; with -v, the steps go to stderr.
 
     Raises LackingError if `eb` is missing.
     """

@@ -167,5 +167,5 @@ def read_installed(modulefile: Path, module: str) -> Installed | None:
     except OSError:
         return None
     is_module = modulefile.suffix == ".lua" or text.startswith(b"#%Module")  # else EasyBuild's backup of an earlier one
-    root = find_root(text) if is_module else ""
+    root = os.fsdecode(find_root(text)) if is_module else ""
     return Installed(module, modulefile, Path(root), read_record(Path(root))) if root else None

@@ -90,7 +90,7 @@ def find_parts(*, ours: bool = False) -> EbParts:
 
 def why_no_easyblock(environ: Mapping[str, str]) -> str:
     """Ask `eb` for the parameters of the easyblock; return why it cannot use it, empty if it can."""
-    with_python = environ if which("eb", environ) else {**environ, EB_PYTHON: sys.executable}
+    with_python = environ if which("eb", environ) else {EB_PYTHON: sys.executable, **environ}
     done = run_eb(["--easyblock=ContainerModule", "--avail-easyconfig-params"], with_python)
     if done.status == 0:
         return ""

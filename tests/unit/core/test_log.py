@@ -64,6 +64,7 @@ def test_a_started_program_can_write_to_the_same_log(tmp_path: Path) -> None:
     with logging_to(settings):
         assert current_settings() == settings
         assert not start_log(LogSettings("debug"))  # already started
+    assert not start_log(LogSettings())
     assert current_settings() == LogSettings()
     assert read_settings(settings.variables()) == settings
 

@@ -89,6 +89,23 @@ def test_a_long_program_ends_with_all_it_started_when_we_are_interrupted(tmp_pat
         time.sleep(0.01)
 
 
+CLOSED = ["sh", "-c", "exec >&- 2>&-; sleep 300"]
+
+
+def test_a_long_program_that_closed_its_output_ends_when_we_are_interrupted() -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt), follow(CLOSED, env=os.environ) as program:
+            assert list(program.lines()) == []
+            signal.setitimer(signal.ITIMER_REAL, 0.2)  # while its end is awaited
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert not runs(program.session)
+
+
 def test_a_long_program_has_ended_also_when_it_left_one_behind_that_holds_its_output(tmp_path: Path) -> None:
     left = "import time; time.sleep(300)"
     code = f"""

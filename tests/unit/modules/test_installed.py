@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,14 @@ def test_the_root_of_an_installation_is_read_from_its_modulefile(tmp_path: Path,
     found = read_installed(install(tmp_path, "PyTorch/1", syntax, root=root), "PyTorch/1")
     assert found is not None
     assert (found.root, found.image.path, found.image.size) == (root, str(root / "x.sif"), 3)
+
+
+def test_a_root_that_is_not_ascii_is_read_where_file_names_are(tmp_path: Path) -> None:
+    modulefile = install(tmp_path, "PyTorch/1", root=tmp_path / "\u00fcn\u00efcode/PyTorch/1")
+    code = f"from hpcmod.modules.installed import *; print(read_installed(Path({str(modulefile)!r}), 'x').image.size)"
+    old = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=old, capture_output=True, text=True, check=False)
+    assert done.stdout == "3\n", done.stderr
 
 
 @pytest.mark.parametrize(

@@ -105,3 +105,16 @@ def test_the_easyblock_finds_every_library_that_hpcmod_needs() -> None:
     text = (CHECKOUT / "easyblocks/containermodule.py").read_text()
     found = set(re.findall(r'"(\w+)"', text.partition("OURS = {")[2].partition("}")[0]))
     assert needed - {"easybuild_framework"} <= found
+
+
+def test_an_eb_that_is_only_a_link_beside_our_python_is_tried_with_the_python_that_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = find_parts().python
+    site = SiteEb(tmp_path / "site", python=base)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/eb").symlink_to(tmp_path / "site/eb")
+    (tmp_path / "bin/python").symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python"))
+    site.environ = {"PATH": "/usr/bin:/bin"}
+    assert site.settings()["EB_PYTHON"] == base

@@ -82,7 +82,7 @@ def fetch_with_easyconfig(here: Here, request: ImageRequest) -> EasyconfigFile:
     is_own = not request.shared  # below another prefix, a member of the group may have written what is there
     kept = read_text(easyconfig, _LIMIT) if is_own and not request.rebuild and easyconfig.is_file() else ""
     identity = Origin(recognize(candidate.reference), options).identify()
-    known = Sif(sif).provenance() if is_own and sif.is_file() else None
+    known = Sif(sif).provenance(None) if is_own and sif.is_file() else None
     same = known is not None and identity in ("", known.digest, known.sha256)
     if kept and known and not same:
         raise _other_image(request, candidate, f"{sif} is {known.digest or known.sha256}, not {identity}")

@@ -282,7 +282,7 @@ def _restore_provenance(own: Installed) -> None:
     image, known = Path(own.image.path), own.record.provenance
     if known is None or not image.is_file() or own.root not in image.parents or Sif(image).sidecar.exists():
         return
-    Sif(image).write_provenance(known)
+    Sif(image).write_provenance(known, None)
 
 
 def _directories(own: Installed) -> tuple[Path, Path] | None:

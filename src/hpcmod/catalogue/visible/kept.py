@@ -8,6 +8,7 @@ Reading replaces it with the current path, so that a catalogue can be copied, mo
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -130,7 +131,7 @@ def home_of(catalogue: Catalogue, record: CatalogueRecord) -> str:
 def _roots(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Path]:
     for syntax in SYNTAXES:
         text = read_kept_text(catalogue, kept_directory(catalogue, record) / KEPT_MODULE[syntax])
-        root = find_root(text.encode()) if text else ""
+        root = os.fsdecode(find_root(text.encode())) if text else ""
         if root:
             yield Path(root)
 

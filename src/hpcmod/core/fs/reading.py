@@ -61,7 +61,7 @@ def open_regular(path: Path | str, *, follow: bool = True) -> BinaryIO:
 
 
 def open_input(path: Path) -> BinaryIO:
-    """Open an image for reading.
+    """Open a file that the user names for reading.
 
     Raises NotFoundError if there is no such file, and BadInputError if it is not a regular file, or you may not read
     it.
@@ -69,10 +69,10 @@ def open_input(path: Path) -> BinaryIO:
     try:
         return open_regular(path)
     except FileNotFoundError as err:
-        raise NotFoundError(f"{path}: no such image", "Check the path; to fetch an image: hpcmod fetch.") from err
+        raise NotFoundError(f"{path}: no such file", "Check the path.") from err
     except UnusableFileError as err:
         sandbox = "If it is a sandbox: apptainer build NEW.sif DIRECTORY." if path.is_dir() else ""
-        raise BadInputError(f"{path}: {err.strerror}", sandbox or "Give the path of an image file.") from err
+        raise BadInputError(f"{path}: {err.strerror}", sandbox or "Give the path of a file.") from err
     except OSError as err:
         raise BadInputError(f"{path}: cannot be read: {err.strerror}", f"Check its permissions: ls -l {path}") from err
 

@@ -29,7 +29,6 @@ _LARGEST_BASIC_LISTING = 0xFFFF
 _LISTING_EXTRA = 3  # the format counts 3 extra bytes for `.` and `..`
 _MOST_INDEXED = 0xFFFF
 
-_HEAD = struct.Struct("<HHHHII")
 _DIR = struct.Struct("<HHHHIIIIHHI")
 _LONG_DIR = struct.Struct("<HHHHIIIIIIHHI")
 _INDEX = struct.Struct("<III")

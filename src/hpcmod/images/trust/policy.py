@@ -54,7 +54,9 @@ class LocalImage:
     ) -> LocalImage:
         """Check an existing SIF against the policy and its provenance file, without reading it in full.
 
-        A reference to a registry or URL means that an earlier run has fetched the SIF, which has the sha256 `checksum`.
+        A reference to a registry or URL means that an earlier run has fetched the SIF.
+
+        `checksum`: Its expected sha256.
 
         Raises VerificationError if it was fetched from another image than requested; UntrustedError if a digest was
         requested, but the file has no provenance; HpcmodError if the policy is not met.

@@ -222,10 +222,10 @@ def is_user_packages(name: str) -> bool:
     return name.startswith(USER_SOFTWARE)
 
 
-def find_root(modulefile: bytes) -> str:
+def find_root(modulefile: bytes) -> bytes:
     """Return the installation directory that a modulefile loads; empty if hpcmod did not write the modulefile."""
     match = _ROOT.search(modulefile)
     if _MARK not in modulefile or match is None:
-        return ""
+        return b""
     # an installation path has no control characters, so a backslash only escapes the next character
-    return re.sub(rb"\\(.)", rb"\1", match[1]).decode(errors="surrogateescape")
+    return re.sub(rb"\\(.)", rb"\1", match[1])

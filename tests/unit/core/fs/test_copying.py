@@ -218,8 +218,8 @@ def test_a_source_that_changes_while_it_is_read_is_refused(
 
 
 @pytest.mark.parametrize("method", ["copy", "link", "share"])
-def test_a_missing_source_or_a_fifo_is_not_an_image(tmp_path: Path, partial: Path, method: str) -> None:
-    with pytest.raises(NotFoundError, match="no such image"):
+def test_a_missing_source_or_a_fifo_is_refused(tmp_path: Path, partial: Path, method: str) -> None:
+    with pytest.raises(NotFoundError, match="no such file"):
         copy_file(tmp_path / "none.sif", partial, method=method)
     os.mkfifo(tmp_path / "a.sif")
     with pytest.raises(BadInputError, match="is a FIFO"):  # at once, without waiting for a writer

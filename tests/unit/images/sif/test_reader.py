@@ -115,7 +115,7 @@ def test_accepts_a_sif_that_does_not_say_its_architecture(tmp_path: Path) -> Non
 
 
 def test_distinguishes_a_missing_file_from_a_directory(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="no such image"):
+    with pytest.raises(NotFoundError, match="no such file"):
         read_sif(tmp_path / "none.sif")
     with pytest.raises(BadInputError, match="a directory"):
         read_sif(tmp_path)
