@@ -70,7 +70,9 @@ def test_script(text: str, *, must: bool, options: Sequence[str] = ()) -> str:
         )
     if done.status and must:
         asked = " ".join([*re.findall(r"^#SBATCH (.+)$", text, re.MULTILINE), *options])
-        raise CheckFailedError(f"Slurm would not run it: {answer}", f"Nothing was submitted. It asks for {asked}")
+        raise CheckFailedError(
+            f"Slurm would not run it: {answer}", f"Not submitted. Change what the job asks for: {asked}"
+        )
     return f"{' '.join(_TEST)}: {answer}"
 
 

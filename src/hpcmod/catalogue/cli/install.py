@@ -206,7 +206,7 @@ def _is_installed(here: Here, recipe: EasyconfigFile, *, asked: Path | None) -> 
 
 def _show_how_to_load(module: str, own: Installed | None) -> None:
     if own is None:
-        tell(f"{module} is installed; before you load it: module use DIRECTORY, as `eb --show-config` says")
+        tell(f"{module} is below the installpath of `eb --show-config`; before you load it: module use DIRECTORY")
         return
     tell(f"your own copy is in {own.root}; to load it:")
     print_data("; ".join(loading_lines(own, os.environ)))

@@ -173,7 +173,10 @@ def _unknown(text: str, entries: Sequence[IndexEntry], damaged: Sequence[str]) -
     return NotFoundError(f"container {text} not found in any catalogue", cure)
 
 
-NO_CATALOGUE = "Set a catalogue: HPCMOD_CATALOGUE=DIRECTORY, or `catalogues` in the site profile."
+NO_CATALOGUE = (
+    "To make a module of an image: hpcmod install docker://HOST/NAME:TAG. "
+    "To use a catalogue: HPCMOD_CATALOGUE=DIRECTORY, or `catalogues` in the site profile."
+)
 
 
 def did_you_mean(text: str, names: Iterable[str]) -> str:

@@ -221,12 +221,17 @@ IN_CATALOGUE = "The image is in the catalogue that published it"
 
 
 def make_easyconfig(
-    candidate: Candidate, *, sha256: str, reference: str, packages: Iterable[Package] = (), where: str = IN_CATALOGUE
+    candidate: Candidate,
+    *,
+    sha256: str,
+    reference: str,
+    packages: Iterable[Package] | None = None,
+    where: str = IN_CATALOGUE,
 ) -> str:
     """Return the text of a new easyconfig, or of the given one with its image pinned.
 
     `reference`: Where the image came from, with its digest if known: others can get it from there.
-    `packages`: Those of the image; none if they are not known yet.
+    `packages`: Those of the image; None before it is fetched, when the class of its module is not known.
     `where`: Where the image is, if no one else can get it from there.
     """
     if candidate.text:
@@ -244,6 +249,6 @@ def make_easyconfig(
             wrapped_commands=candidate.commands or None,
             description=candidate.description or f"{candidate.name} {candidate.version}, as a container",
             homepage=candidate.homepage,
-            moduleclass=choose_module_class(packages),
+            moduleclass="" if packages is None else choose_module_class(packages),
         )
     )

@@ -80,11 +80,14 @@ class CommandOfProgram(click.Command):
         try:
             left = super().parse_args(ctx, args)
         except click.NoSuchOption as fault:
+            message = f"{fault.message.rstrip('.')}."
             if "--" not in asked:
                 rest = [each.name for each in self.params if isinstance(each, click.Argument)][-1]
-                fault.message += f" If it is for the {rest}, put it after `--`."  # type: ignore[misc]
+                message += f" If it is for the {rest}, put it after `--`."
             if "more" in {each.name for each in self.params}:
-                fault.message += f" Others of sbatch: --sbatch={fault.option_name}=VALUE."  # type: ignore[misc]
+                name = fault.option_name if fault.option_name.startswith("--") else "--NAME"
+                message += f" For other options of sbatch: --sbatch={name}=VALUE."
+            fault.message = message  # type: ignore[misc]
             raise
         program = ctx.params.get("program")
         if program and "--" not in asked and not ctx.resilient_parsing:

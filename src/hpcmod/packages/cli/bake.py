@@ -181,7 +181,7 @@ def _report(flags: BakeFlags, baked: Baked, base: BaseImage) -> None:
         if baked.lock:
             tell(f"versions and hashes are in {baked.lock}")
         if base.facts.python and not baked.of_conda.conda:  # conda's is on PATH
-            tell(f"to use them: singularity exec {sh_word(baked.path)} {base.facts.python.executable}")
+            tell(f"to use them: singularity exec {sh_word(baked.path)} {sh_word(base.facts.python.executable)}")
         print_data(baked.path)
 
 

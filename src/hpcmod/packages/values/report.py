@@ -89,7 +89,7 @@ def explain_failure(plan: StatePlan, output: str, *, temporary: str, unread: Seq
             f"Choose other versions. To replace what the image has, which may break packages built for it: {options}",
         )
     nowhere = _NOWHERE.search(output)
-    if constrained and nowhere:
+    if nowhere and normalize_package(nowhere[1]) in [normalize_package(package) for package, _ in constrained]:
         return NotFoundError(
             f"{nowhere[1]}, which you have added before, is not where pip looks now",
             f"Name its --index or --wheel-dir again, or leave it out: hpcmod drop {name} {nowhere[1]}",

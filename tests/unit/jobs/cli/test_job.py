@@ -302,7 +302,7 @@ def test_submitting_keeps_the_script_and_prints_the_number(sbatch: Path) -> None
 def test_a_script_that_slurm_would_refuse_is_not_submitted(sbatch: Path) -> None:
     done = hpcmod("job", "PyTorch", *LUMI, "--sbatch=--comment=broke", "--submit", "--", "train.py")
     assert done.exit_code == 1 and "Invalid account" in done.stderr
-    assert "Nothing was submitted. It asks for --" in done.stderr and " --comment=broke" in done.stderr
+    assert "Not submitted. Change what the job asks for: --" in done.stderr and " --comment=broke" in done.stderr
     assert sbatch.read_text().splitlines() == ["--test-only"]
 
 

@@ -59,6 +59,12 @@ def test_an_invalid_report_is_refused(text: str) -> None:
             NotFoundError,
             "a, which you have added before, is not where pip looks now",
         ),
+        (
+            "The user requested (constraint) a==1\nAdditionally, some packages in these conflicts have no matching "
+            "distributions available for your environment:\n    new\n",
+            BadInputError,
+            "x conflicts with a 1, which you have added before",
+        ),
         ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE", VerificationError, "does not match its hash"),
         ("ERROR: No matching distribution found for x", NotFoundError, "no version of x fits Python 3.12"),
         ("ERROR: Cannot find command 'git' - do you have it?", LackingError, "has no git: pip in it cannot fetch x"),
