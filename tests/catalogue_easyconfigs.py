@@ -97,9 +97,8 @@ def place_images(easyconfigs: Iterable[Listed], stand_in: Path, central: Path) -
             continue
         link.symlink_to(stand_in)
         if reference.pinned:
-            Sif(link).write_provenance(
-                Provenance(reference.canonical, reference.digest, sha256, size, now_text(), "tests: a stand-in")
-            )
+            known = Provenance(reference.canonical, reference.digest, sha256, size, now_text(), "tests: a stand-in")
+            Sif(link).write_provenance(known, None)
 
 
 def failures(eb: EasyBuild, easyconfigs: Sequence[Listed]) -> list[str]:

@@ -75,7 +75,7 @@ def test_an_image_is_made_from_requirements_and_again_from_its_lock(baker: Baker
             f"needy==1.0 --hash=sha256:{sha256_of(wheels / 'needy-1.0-py3-none-any.whl')}",
         ),
     )
-    known = Sif(home / "mine.sif").provenance()
+    known = Sif(home / "mine.sif").provenance(None)
     assert known and known.reference == f"bake:{tiny_sif.name}@sha256:{sha256_of(tiny_sif)}"
 
     make_wheel(wheels, "needy", "2.0")
@@ -115,7 +115,7 @@ def test_programs_are_added_to_an_image_with_another_python_and_its_own_stays(ba
     hello, version, path, *records = baker.inside(home / "mine.sif", "sh", "-c", show)
     assert (hello, version, path.split(":")[0]) == (f"hello from {OWN}", "1.0", f"{OWN}/bin")
     assert records == ["greet-1.0-h0_0.json", "greet-data-1-h0_0.json", "history", "noisy-1-h0_0.json"]
-    known = Sif(home / "mine.sif").provenance()
+    known = Sif(home / "mine.sif").provenance(None)
     assert known and known.reference == f"bake:{tiny_sif.name}@sha256:{sha256_of(tiny_sif)}"
     assert known.lock == sha256_of(home / "pylock.mine.toml")
     assert not list(home.rglob("ran")) and not list((home / "tmp").iterdir())
