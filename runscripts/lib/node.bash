@@ -97,7 +97,7 @@ mirror_gpus() {
   done
 }
 
-# mpirun, mpiexec and PALS do not assign GPUs, and a scheduler that binds none only says how many there are: if the node type
+# mpirun, mpiexec and PALS do not assign GPUs, and a scheduler that assigns none reports only their number: if the node type
 # has one for each rank, and the job has all of them, each rank gets the GPU with its index.
 number_gpus() {
   [[ ${_gpu_variables[0]-} ]] || return 0

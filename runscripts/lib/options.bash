@@ -23,7 +23,7 @@ directories, and the settings of the machine.
   --profile-rank N,...  run these ranks under a profiler
   --profiler COMMAND    torch, rocprofv3, rocprof, nsys, py-spy or perf, or any command to put in front of python
   --profile-steps N     torch: record N optimizer steps after the first; 0: the whole run (default: 3)
-  --debug WHAT,...      rccl, nccl, hip, miopen: logs, one file per rank, in hpcmod-debug-JOB or HPCMOD_DEBUG_DIR
+  --debug WHAT,...      rccl, nccl, hip, miopen, torch, mpi: logs, one file per rank, in hpcmod-debug-JOB or HPCMOD_DEBUG_DIR
   --spawn               import once per node, then fork the ranks; where a fork is not safe, they start as without it
   --preload NAME,...    modules to import before the fork (default: those that the program imports and that fork safely)
   --restore-caches DIR  start with the compiled kernels that an earlier job saved there
@@ -104,7 +104,7 @@ check_options() {
 check_ray_options() {
   [[ ! ${_asked[no-python]} || ${_asked[launcher]} == ray ]] || refuse '--no-python needs --launcher ray'
   [[ ! ${_asked[ranks-per-node]} || ${_asked[launcher]} != ray ]] ||
-    refuse "--ranks-per-node is for launchers that start ranks; Ray's tasks say themselves how many GPUs and CPUs they need"
+    refuse "--ranks-per-node is for launchers that start ranks; Ray's tasks declare how many GPUs and CPUs they need"
   is_number "${HPCMOD_RAY_WAIT:-300}" || refuse "HPCMOD_RAY_WAIT is '$HPCMOD_RAY_WAIT', which is not a number of seconds"
 }
 

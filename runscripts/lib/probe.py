@@ -188,7 +188,7 @@ class Trace(Watch):
 
     def exit(self):
         if self.waits and not self.done:
-            sys.stderr.write("hpcmod: no trace, because no optimizer made a step; to record the whole run: --steps 0\n")
+            sys.stderr.write("hpcmod: no trace, because no optimizer took a step; to record the whole run: --profile-steps 0\n")
         self.stop()
 
 

@@ -112,7 +112,7 @@ offer_master_port() {
 }
 
 # Ports 10240 to 32750 are below those that Linux assigns to clients (from 32768), so no short-lived connection occupies one.
-# 22511 is prime and 13957 its golden section: jobs with IDs less than 50 apart are at least 445 ports apart, which leaves
+# 22511 is prime, and 13957 is 0.62 of it, the golden ratio: jobs with IDs less than 50 apart are at least 445 ports apart, which leaves
 # room for that many steps.
 port() { # NUMBER -> REPLY
   REPLY=$((10240 + $1 % 22511))
@@ -148,8 +148,8 @@ check_below() { # RANK SIZE
   ((rank < size)) || refuse "$1 is $rank (${_why[$1]}), but $2 is $size (${_why[$2]})"
 }
 
-# Values from the user and from the launcher must agree: for example, the variable of the scheduler for RANK, expanded in a batch script, makes every rank
-# 0, and all would wait for the others.
+# Values from the user and from the launcher must agree: RANK from the scheduler's variable in a batch script, for
+# example, makes every rank rank 0, and all would wait for the others.
 check_sources() {
   local rank=${_told[RANK]-} size=${_told[WORLD_SIZE]-}
   if [[ ! $_launcher ]]; then
@@ -168,7 +168,7 @@ warn_of_missing_launcher() {
   say "this job has $_job_tasks tasks, but this process was not started by $_task_launcher: running as the only rank"
 }
 
-# MPI that the launcher of the ranks gives no PMI makes each of them rank 0 of 1, without a word.
+# If the launcher gives MPI no PMI, each process silently becomes rank 0 of 1.
 warn_of_missing_mpi() { # ARGS
   local text
   [[ $_launcher == "$_task_launcher" && ${RANK-} == 0 && $WORLD_SIZE != 1 && ! ${!PMI@}${!PALS@} && -f ${1-} ]] || return 0

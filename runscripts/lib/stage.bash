@@ -29,7 +29,7 @@ tell() {
   return 1
 }
 
-_patience=60 # seconds without a word after which a node counts as lost
+_patience=60 # seconds without a reply after which a node counts as lost
 _line='' _lost=''
 declare -A _seen=() # by node: when it last said anything, in seconds of this script
 
@@ -72,7 +72,7 @@ hear() { # LINE
 leave_out_silent() {
   for node in "${!_seen[@]}"; do
     ((SECONDS > _seen[$node] + _patience)) || continue
-    say "$node: no word for $_patience s"
+    say "$node: no reply for $_patience s"
     unset "_seen[$node]"
     _lost=1
     [[ ${replied[$node]-} ]] || ((missing -= 1))

@@ -123,7 +123,7 @@ offer_host_commands() { # -> _host_directory
     source "$_here/libexec/host-commands.bash"
     start_host_helper
   else
-    say "no command of the host is available in the container: the site profile has no host_commands.allowed. To add it: a line
+    say "no command of the host is available in the container: the site profile has no host_commands.allowed. To allow one: a line
   allowed = [\"COMMAND\"] below [host_commands] in the profile, then: hpcmod install --rebuild $_module"
   fi
 }

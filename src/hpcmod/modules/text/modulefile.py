@@ -190,7 +190,7 @@ def render_help(plan: InstallPlan) -> str:
         ("Use", _usage(plan)),
         ("Commands", ", ".join((*plan.commands, *(["start-shell"] if plan.has_bash else [])))),
         ("Image", "The first of:\n" + "\n".join(plan.sif_places)),
-        ("Image labels", "\n".join(f"{key}: {value}" for key, value in plan.labels)),
+        ("Image labels", "\n".join(f"{key}: {value}" for key, value in plan.labels if "label-schema.usage" not in key)),
         ("More information", "\n".join(filter(None, [plan.spec.homepage, *list_references(told, root)]))),
     ]
     return _visible("\n\n".join(f"{title}\n{'~' * len(title)}\n{_wrap(text)}" for title, text in sections if text))
@@ -230,5 +230,6 @@ def _usage(plan: InstallPlan) -> str:
         **(own_packages if plan.own_packages else {}),
         f"$SIF, $SIF{variable}": "the image",
         f"$RUNSCRIPTS, $RUNSCRIPTS{variable}": "the run scripts; inside the container: /runscripts",
+        "$CONTAINERROOT/README": "what each file does, and where to change what",
     }
     return "\n".join(f"{typed}\n    {meaning}" for typed, meaning in usage.items())

@@ -35,7 +35,7 @@ ALL = "all nodes"
 """Subject of what is the same on all nodes."""
 
 _CURE_OF_ALL = (
-    "The profile {site} does not describe these nodes, or all have this fault: hpcmod site check, on one of them."
+    "The profile {site} does not describe these nodes, or all have this fault; run `hpcmod site check` on one of them."
 )
 
 SKEW_WARN, SKEW_FAIL = 2.0, 60.0

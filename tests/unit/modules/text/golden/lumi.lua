@@ -1,4 +1,4 @@
-help("Description\n~~~~~~~~~~~\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n~~~\nsingularity exec $SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec $SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\nhpcmod add PyTorch PACKAGES\n    your own packages, from then on\nHPCMOD_PACKAGES=none\n    without them; SET or SET@STATE: with others\n$SIF, $SIFPYTORCH\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n\nCommands\n~~~~~~~~\npip, python, python3.12, torchrun, start-shell\n\nImage\n~~~~~\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nImage labels\n~~~~~~~~~~~~\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n~~~~~~~~~~~~~~~~\nhttps://pytorch.org/")
+help("Description\n~~~~~~~~~~~\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n~~~\nsingularity exec $SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec $SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\nhpcmod add PyTorch PACKAGES\n    your own packages, from then on\nHPCMOD_PACKAGES=none\n    without them; SET or SET@STATE: with others\n$SIF, $SIFPYTORCH\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n$CONTAINERROOT/README\n    what each file does, and where to change what\n\nCommands\n~~~~~~~~\npip, python, python3.12, torchrun, start-shell\n\nImage\n~~~~~\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nImage labels\n~~~~~~~~~~~~\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n~~~~~~~~~~~~~~~~\nhttps://pytorch.org/")
 whatis("Description: PyTorch 2.7.1 for AMD GPUs")
 whatis("Homepage: https://pytorch.org/")
 if LmodVersion and convertToCanonical(LmodVersion()) >= convertToCanonical("8.2.8") then
@@ -40,9 +40,9 @@ local container = {
     -- in a group, the first whose source exists on the node. If none does: skipped, with a message if it is `required`. The
     -- user's own come last and win.
     binds = {
-        { "/var/spool/slurmd", required = true }, -- lumi.toml: required to run across nodes (LUMI)
-        { "/opt/cray", required = true }, -- lumi.toml: required to run across nodes (LUMI)
-        { "/usr/lib64/libcxi.so.1", required = true }, -- lumi.toml: required to run across nodes (LUMI)
+        { "/var/spool/slurmd", required = true }, -- lumi.toml: required to run across nodes: Slurm's files of the job (LUMI)
+        { "/opt/cray", required = true }, -- lumi.toml: required to run across nodes: the host's Cray libraries (LUMI)
+        { "/usr/lib64/libcxi.so.1", required = true }, -- lumi.toml: required to run across nodes: the library of Slingshot (LUMI)
         { "/pfs" }, -- lumi.toml: links in /scratch, /flash, ... point there (LUMI)
         { "/scratch" }, -- lumi.toml: the file systems of projects (LUMI)
         { "/projappl" }, -- lumi.toml: the file systems of projects (LUMI)
@@ -61,7 +61,7 @@ local container = {
     -- Variables, unless the user has set them.
     variables = {
         { "NCCL_SOCKET_IFNAME", "hsn" }, -- start RCCL over the Slingshot interfaces (LUMI)
-        { "NCCL_NET_GDR_LEVEL", "3" }, -- RDMA between GPUs and network cards; with ROCm 7 jobs hang (LUMI)
+        { "NCCL_NET_GDR_LEVEL", "3" }, -- 3: RDMA between GPUs and network cards; jobs of ROCm 7 hang with it (LUMI)
         { "FI_MR_CACHE_MONITOR", "userfaultfd" }, -- the memory monitor that does not deadlock with RCCL (LUMI AI Factory, HPE)
     },
 

@@ -2,7 +2,7 @@ set root "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"
 if {[encoding system] ne "utf-8"} { catch { source $root/libexec/utf-8.tcl } } ;# Lmod reads this file as bytes, but prints UTF-8
 
 proc ModulesHelp { } {
-    puts stderr "Description\n~~~~~~~~~~~\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n~~~\nsingularity exec \$SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec \$SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell \[COMMAND ARGS\]\n    a shell in the container, or one command\nhpcmod add PyTorch PACKAGES\n    your own packages, from then on\nHPCMOD_PACKAGES=none\n    without them; SET or SET@STATE: with others\n\$SIF, \$SIFPYTORCH\n    the image\n\$RUNSCRIPTS, \$RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n\nCommands\n~~~~~~~~\npip, python, python3.12, torchrun, start-shell\n\nImage\n~~~~~\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nImage labels\n~~~~~~~~~~~~\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n~~~~~~~~~~~~~~~~\nhttps://pytorch.org/"
+    puts stderr "Description\n~~~~~~~~~~~\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n~~~\nsingularity exec \$SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec \$SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell \[COMMAND ARGS\]\n    a shell in the container, or one command\nhpcmod add PyTorch PACKAGES\n    your own packages, from then on\nHPCMOD_PACKAGES=none\n    without them; SET or SET@STATE: with others\n\$SIF, \$SIFPYTORCH\n    the image\n\$RUNSCRIPTS, \$RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n\$CONTAINERROOT/README\n    what each file does, and where to change what\n\nCommands\n~~~~~~~~\npip, python, python3.12, torchrun, start-shell\n\nImage\n~~~~~\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nImage labels\n~~~~~~~~~~~~\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n~~~~~~~~~~~~~~~~\nhttps://pytorch.org/"
     if {![catch {open [format %s "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"]/libexec/packages} packages]} {
         puts stderr "\nPython packages in the image\n~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n[read $packages]"
         close $packages
@@ -43,9 +43,9 @@ set container(image) [list \
 # ("": as it is). Of several in a group, the first whose source exists on the node. If none does: skipped, with a message if it
 # is `required`. The user's own come last and win.
 set container(binds) {}
-lappend container(binds) [list [list "/var/spool/slurmd" "" "" "" "required"]] ;# lumi.toml: required to run across nodes (LUMI)
-lappend container(binds) [list [list "/opt/cray" "" "" "" "required"]] ;# lumi.toml: required to run across nodes (LUMI)
-lappend container(binds) [list [list "/usr/lib64/libcxi.so.1" "" "" "" "required"]] ;# lumi.toml: required to run across nodes (LUMI)
+lappend container(binds) [list [list "/var/spool/slurmd" "" "" "" "required"]] ;# lumi.toml: required to run across nodes: Slurm's files of the job (LUMI)
+lappend container(binds) [list [list "/opt/cray" "" "" "" "required"]] ;# lumi.toml: required to run across nodes: the host's Cray libraries (LUMI)
+lappend container(binds) [list [list "/usr/lib64/libcxi.so.1" "" "" "" "required"]] ;# lumi.toml: required to run across nodes: the library of Slingshot (LUMI)
 lappend container(binds) [list [list "/pfs"]] ;# lumi.toml: links in /scratch, /flash, ... point there (LUMI)
 lappend container(binds) [list [list "/scratch"]] ;# lumi.toml: the file systems of projects (LUMI)
 lappend container(binds) [list [list "/projappl"]] ;# lumi.toml: the file systems of projects (LUMI)
@@ -64,7 +64,7 @@ set container(sets_bind) 1 ;# 1: in SINGULARITY_BIND too, for scripts that read 
 # Variables, unless the user has set them.
 set container(variables) {}
 lappend container(variables) "NCCL_SOCKET_IFNAME" "hsn" ;# start RCCL over the Slingshot interfaces (LUMI)
-lappend container(variables) "NCCL_NET_GDR_LEVEL" "3" ;# RDMA between GPUs and network cards; with ROCm 7 jobs hang (LUMI)
+lappend container(variables) "NCCL_NET_GDR_LEVEL" "3" ;# 3: RDMA between GPUs and network cards; jobs of ROCm 7 hang with it (LUMI)
 lappend container(variables) "FI_MR_CACHE_MONITOR" "userfaultfd" ;# the memory monitor that does not deadlock with RCCL (LUMI AI Factory, HPE)
 
 # Variables in the container, as SINGULARITYENV_* and APPTAINERENV_*, unless the user has set one of the two; those of the

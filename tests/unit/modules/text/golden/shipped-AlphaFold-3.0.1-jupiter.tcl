@@ -2,7 +2,7 @@ set root "/project/software/AlphaFold/3.0.1-singularity"
 if {[encoding system] ne "utf-8"} { catch { source $root/libexec/utf-8.tcl } } ;# Lmod reads this file as bytes, but prints UTF-8
 
 proc ModulesHelp { } {
-    puts stderr "Description\n~~~~~~~~~~~\nPredict structures of biomolecules; you request the model parameters from Google\nDeepMind\n\nUse\n~~~\nstart-shell \[COMMAND ARGS\]\n    a shell in the container, or one command\n\$SIF, \$SIFALPHAFOLD\n    the image\n\$RUNSCRIPTS, \$RUNSCRIPTSALPHAFOLD\n    the run scripts; inside the container: /runscripts\n\nCommands\n~~~~~~~~\nrun_alphafold, start-shell\n\nImage\n~~~~~\nThe first of:\n/project/software/AlphaFold/3.0.1-singularity/alphafold3.sif\n\nMore information\n~~~~~~~~~~~~~~~~\nhttps://github.com/google-deepmind/alphafold3"
+    puts stderr "Description\n~~~~~~~~~~~\nPredict structures of biomolecules; you request the model parameters from Google\nDeepMind\n\nUse\n~~~\nstart-shell \[COMMAND ARGS\]\n    a shell in the container, or one command\n\$SIF, \$SIFALPHAFOLD\n    the image\n\$RUNSCRIPTS, \$RUNSCRIPTSALPHAFOLD\n    the run scripts; inside the container: /runscripts\n\$CONTAINERROOT/README\n    what each file does, and where to change what\n\nCommands\n~~~~~~~~\nrun_alphafold, start-shell\n\nImage\n~~~~~\nThe first of:\n/project/software/AlphaFold/3.0.1-singularity/alphafold3.sif\n\nMore information\n~~~~~~~~~~~~~~~~\nhttps://github.com/google-deepmind/alphafold3"
 }
 
 module-whatis "Description: Predict structures of biomolecules; you request the model parameters from Google DeepMind"

@@ -1,4 +1,4 @@
-help("Description\n~~~~~~~~~~~\nPredict structures of biomolecules; you request the model parameters from Google\nDeepMind\n\nUse\n~~~\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\n$SIF, $SIFALPHAFOLD\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSALPHAFOLD\n    the run scripts; inside the container: /runscripts\n\nCommands\n~~~~~~~~\nrun_alphafold, start-shell\n\nImage\n~~~~~\nThe first of:\n/project/software/AlphaFold/3.0.1-singularity/alphafold3.sif\n/appl/local/containers/easybuild-sif-images/alphafold3.sif\n/appl/local/containers/sif-images/alphafold3.sif\n/appl/local/laifs/containers/alphafold3.sif\n\nMore information\n~~~~~~~~~~~~~~~~\nhttps://github.com/google-deepmind/alphafold3")
+help("Description\n~~~~~~~~~~~\nPredict structures of biomolecules; you request the model parameters from Google\nDeepMind\n\nUse\n~~~\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\n$SIF, $SIFALPHAFOLD\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSALPHAFOLD\n    the run scripts; inside the container: /runscripts\n$CONTAINERROOT/README\n    what each file does, and where to change what\n\nCommands\n~~~~~~~~\nrun_alphafold, start-shell\n\nImage\n~~~~~\nThe first of:\n/project/software/AlphaFold/3.0.1-singularity/alphafold3.sif\n/appl/local/containers/easybuild-sif-images/alphafold3.sif\n/appl/local/containers/sif-images/alphafold3.sif\n/appl/local/laifs/containers/alphafold3.sif\n\nMore information\n~~~~~~~~~~~~~~~~\nhttps://github.com/google-deepmind/alphafold3")
 whatis("Description: Predict structures of biomolecules; you request the model parameters from Google DeepMind")
 whatis("Homepage: https://github.com/google-deepmind/alphafold3")
 
@@ -28,9 +28,9 @@ local container = {
     -- in a group, the first whose source exists on the node. If none does: skipped, with a message if it is `required`. The
     -- user's own come last and win.
     binds = {
-        { "/var/spool/slurmd", required = true }, -- lumi.toml: required to run across nodes (LUMI)
-        { "/opt/cray", required = true }, -- lumi.toml: required to run across nodes (LUMI)
-        { "/usr/lib64/libcxi.so.1", required = true }, -- lumi.toml: required to run across nodes (LUMI)
+        { "/var/spool/slurmd", required = true }, -- lumi.toml: required to run across nodes: Slurm's files of the job (LUMI)
+        { "/opt/cray", required = true }, -- lumi.toml: required to run across nodes: the host's Cray libraries (LUMI)
+        { "/usr/lib64/libcxi.so.1", required = true }, -- lumi.toml: required to run across nodes: the library of Slingshot (LUMI)
         { "/pfs" }, -- lumi.toml: links in /scratch, /flash, ... point there (LUMI)
         { "/scratch" }, -- lumi.toml: the file systems of projects (LUMI)
         { "/projappl" }, -- lumi.toml: the file systems of projects (LUMI)

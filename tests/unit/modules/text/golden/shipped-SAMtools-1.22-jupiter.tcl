@@ -2,7 +2,7 @@ set root "/project/software/SAMtools/1.22-singularity"
 if {[encoding system] ne "utf-8"} { catch { source $root/libexec/utf-8.tcl } } ;# Lmod reads this file as bytes, but prints UTF-8
 
 proc ModulesHelp { } {
-    puts stderr "Description\n~~~~~~~~~~~\nRead, write, sort and index sequence alignments in SAM, BAM and CRAM files\n\nUse\n~~~\nstart-shell \[COMMAND ARGS\]\n    a shell in the container, or one command\n\$SIF, \$SIFSAMTOOLS\n    the image\n\$RUNSCRIPTS, \$RUNSCRIPTSSAMTOOLS\n    the run scripts; inside the container: /runscripts\n\nCommands\n~~~~~~~~\nsamtools, plot-bamstats, wgsim, ace2sam, maq2sam-long, start-shell\n\nImage\n~~~~~\nThe first of:\n/project/software/SAMtools/1.22-singularity/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n\nMore information\n~~~~~~~~~~~~~~~~\nhttps://www.htslib.org/"
+    puts stderr "Description\n~~~~~~~~~~~\nRead, write, sort and index sequence alignments in SAM, BAM and CRAM files\n\nUse\n~~~\nstart-shell \[COMMAND ARGS\]\n    a shell in the container, or one command\n\$SIF, \$SIFSAMTOOLS\n    the image\n\$RUNSCRIPTS, \$RUNSCRIPTSSAMTOOLS\n    the run scripts; inside the container: /runscripts\n\$CONTAINERROOT/README\n    what each file does, and where to change what\n\nCommands\n~~~~~~~~\nsamtools, plot-bamstats, wgsim, ace2sam, maq2sam-long, start-shell\n\nImage\n~~~~~\nThe first of:\n/project/software/SAMtools/1.22-singularity/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n\nMore information\n~~~~~~~~~~~~~~~~\nhttps://www.htslib.org/"
 }
 
 module-whatis "Description: Read, write, sort and index sequence alignments in SAM, BAM and CRAM files"

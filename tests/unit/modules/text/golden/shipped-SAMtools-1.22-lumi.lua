@@ -1,4 +1,4 @@
-help("Description\n~~~~~~~~~~~\nRead, write, sort and index sequence alignments in SAM, BAM and CRAM files\n\nUse\n~~~\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\n$SIF, $SIFSAMTOOLS\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSSAMTOOLS\n    the run scripts; inside the container: /runscripts\n\nCommands\n~~~~~~~~\nsamtools, plot-bamstats, wgsim, ace2sam, maq2sam-long, start-shell\n\nImage\n~~~~~\nThe first of:\n/project/software/SAMtools/1.22-singularity/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n/appl/local/containers/easybuild-sif-images/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n/appl/local/containers/sif-images/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n/appl/local/laifs/containers/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n\nMore information\n~~~~~~~~~~~~~~~~\nhttps://www.htslib.org/")
+help("Description\n~~~~~~~~~~~\nRead, write, sort and index sequence alignments in SAM, BAM and CRAM files\n\nUse\n~~~\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\n$SIF, $SIFSAMTOOLS\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSSAMTOOLS\n    the run scripts; inside the container: /runscripts\n$CONTAINERROOT/README\n    what each file does, and where to change what\n\nCommands\n~~~~~~~~\nsamtools, plot-bamstats, wgsim, ace2sam, maq2sam-long, start-shell\n\nImage\n~~~~~\nThe first of:\n/project/software/SAMtools/1.22-singularity/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n/appl/local/containers/easybuild-sif-images/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n/appl/local/containers/sif-images/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n/appl/local/laifs/containers/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n\nMore information\n~~~~~~~~~~~~~~~~\nhttps://www.htslib.org/")
 whatis("Description: Read, write, sort and index sequence alignments in SAM, BAM and CRAM files")
 whatis("Homepage: https://www.htslib.org/")
 
@@ -28,9 +28,9 @@ local container = {
     -- in a group, the first whose source exists on the node. If none does: skipped, with a message if it is `required`. The
     -- user's own come last and win.
     binds = {
-        { "/var/spool/slurmd", required = true }, -- lumi.toml: required to run across nodes (LUMI)
-        { "/opt/cray", required = true }, -- lumi.toml: required to run across nodes (LUMI)
-        { "/usr/lib64/libcxi.so.1", required = true }, -- lumi.toml: required to run across nodes (LUMI)
+        { "/var/spool/slurmd", required = true }, -- lumi.toml: required to run across nodes: Slurm's files of the job (LUMI)
+        { "/opt/cray", required = true }, -- lumi.toml: required to run across nodes: the host's Cray libraries (LUMI)
+        { "/usr/lib64/libcxi.so.1", required = true }, -- lumi.toml: required to run across nodes: the library of Slingshot (LUMI)
         { "/pfs" }, -- lumi.toml: links in /scratch, /flash, ... point there (LUMI)
         { "/scratch" }, -- lumi.toml: the file systems of projects (LUMI)
         { "/projappl" }, -- lumi.toml: the file systems of projects (LUMI)
