@@ -36,14 +36,8 @@ _BLOCK = 1 << 20
 _LINE = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9_+][A-Za-z0-9._+-]*)")
 _MOST = 10_000  # files
 _LIMIT = 4 << 20  # bytes of the list
-_FAULTS = (
-    tarfile.TarError,
-    ValueError,
-    EOFError,
-    OverflowError,
-    RecursionError,
-    MemoryError,
-)  # raised by tarfile for other files
+_FAULTS = (tarfile.TarError, ValueError, EOFError, OverflowError, RecursionError, MemoryError)
+"""What tarfile raises for files that are no tar."""
 _SUFFIXES = (".eb", ".sif", ".provenance.json")
 
 

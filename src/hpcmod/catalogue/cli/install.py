@@ -18,7 +18,6 @@ from hpcmod.catalogue.cli.easyconfigs import EasyconfigFile, eb_environ, find_ea
 from hpcmod.catalogue.cli.image import ImageRequest, fetch_with_easyconfig, plan_with_easyconfig
 from hpcmod.catalogue.finding.copies import loading_lines
 from hpcmod.catalogue.values.lifecycle import choose_default
-from hpcmod.catalogue.values.order import release_key
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell
@@ -215,5 +214,5 @@ def _show_how_to_load(module: str, own: Installed | None) -> None:
 def _is_default(here: Here, module: str) -> bool:
     """Return whether a catalogue has this container as the default version of its name."""
     name = module.partition("/")[0]
-    defaults = (choose_default(catalogue.named(name), order=release_key) for catalogue in here.catalogues)
+    defaults = (choose_default(catalogue.named(name)) for catalogue in here.catalogues)
     return any(record is not None and record.module == module for record in defaults)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from hpcmod.catalogue.values.advisory import seconds_of
 from hpcmod.catalogue.values.journal import Key, Records
+from hpcmod.catalogue.values.order import release_key
 from hpcmod.catalogue.values.record import CatalogueRecord, StateNotice
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.text import is_file_name
@@ -25,19 +25,17 @@ def key_of(record: CatalogueRecord) -> Key:
     return record.name, record.version
 
 
-def choose_default(records: Iterable[CatalogueRecord], *, order: Callable[[str], Any]) -> CatalogueRecord | None:
+def choose_default(records: Iterable[CatalogueRecord]) -> CatalogueRecord | None:
     """Return the version that `module load NAME` loads: the stable one, else the latest, else the highest.
 
     A deprecated version is chosen only if there is no other, a retired one never. None if all are retired.
-
-    `order`: Returns the sort key of a version.
     """
     return max(
         (record for record in records if record.state != "retired"),
         key=lambda candidate: (
             candidate.state == "published",
             *(alias in candidate.aliases for alias in _LEADING),
-            order(candidate.version),
+            release_key(candidate.version),
         ),
         default=None,
     )

@@ -10,7 +10,6 @@ from hpcmod.catalogue.records.sharing import file_mode
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.text.published import render_modulerc, render_published
 from hpcmod.catalogue.values.lifecycle import choose_default
-from hpcmod.catalogue.values.order import release_key
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.visible.kept import (
     KEPT_MODULE,
@@ -109,7 +108,7 @@ def _write_modulerc(catalogue: Catalogue, name: str, records: Sequence[Catalogue
     path = catalogue.modules / name / MODULERC[syntax]
     mine = [record for record in records if (kept_directory(catalogue, record) / KEPT_MODULE[syntax]).is_file()]
     if mine:
-        default = choose_default(mine, order=release_key)
+        default = choose_default(mine)
         _write(catalogue, path, render_modulerc(mine, syntax, module_templates(), default=default))
     else:
         catalogue.tree.remove(path)

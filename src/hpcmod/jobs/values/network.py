@@ -25,8 +25,7 @@ def choose_network(request: JobRequest, site: Site, layout: Layout) -> str:
 
 def explain_network(value: str) -> str:
     """Explain what the values of --network do, for people."""
-    known = [_MEANINGS[word] for word in value.split(",") if word in _MEANINGS]
-    return "; ".join(known)
+    return "; ".join(_MEANINGS[word] for word in value.split(",") if word in _MEANINGS)
 
 
 _MEANINGS = {

@@ -33,7 +33,6 @@ _STARTS = {
 """Commands that start ranks under schedulers for which hpcmod writes no scripts."""
 
 _TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|-1|UNLIMITED|INFINITE", re.IGNORECASE)
-_NAME = re.compile(r"^#SBATCH --job-name=(\S+)", re.MULTILINE)
 _OF_SCRIPTS = ("--output=", "--error=", "--job-name=", "--array=")
 """Options of sbatch that salloc lacks, or that an allocation does not need."""
 
@@ -107,12 +106,6 @@ def make_salloc(directives: Sequence[Directive]) -> tuple[str, ...]:
     """Return the salloc command that requests what a batch script with these options would."""
     fitting = (each.option for each in directives if not each.option.startswith(_OF_SCRIPTS))
     return ("salloc", *(word for option in fitting for word in option.split()))
-
-
-def name_in(script: str) -> str:
-    """Return the name of the job in a batch script; empty if it has none."""
-    name = _NAME.search(script)
-    return name[1] if name else ""
 
 
 def merge_constraint(asked: str, flag: str) -> str:

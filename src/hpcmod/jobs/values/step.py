@@ -75,9 +75,8 @@ def can_share(request: JobRequest, layout: Layout) -> bool:
 def _make_container(request: JobRequest, site: Site, layout: Layout) -> tuple[str, ...]:
     binds = [word for bind_path in request.container.binds for word in ("--bind", bind_path)]
     own = ("--pid",) if layout.launcher == RAY else ()  # `ray stop` ends all processes of Ray that it sees
-    verb = (
-        site.launcher.verb if request.container.entry == COMMAND_LINE else "exec"
-    )  # run: only if that starts the program
+    # run: only if that starts the program
+    verb = site.launcher.verb if request.container.entry == COMMAND_LINE else "exec"
     return (request.container.runtime, verb, *own, *(site.gpu.runtime_flags if layout.gpus else ()), *binds)
 
 

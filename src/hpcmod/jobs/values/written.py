@@ -7,8 +7,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hpcmod.jobs.values.slurm import name_in
-
+_NAME = re.compile(r"^#SBATCH --job-name=(\S+)", re.MULTILINE)
 _IMAGE = re.compile(r"^# Image: sha256 ([0-9a-f]{64})\b", re.MULTILINE)
 
 
@@ -29,9 +28,9 @@ def read_written_job(script: str) -> WrittenJob:
     commands = list(_module_commands(script))
     loads = [words[1] for words in commands if words[0] == "load" and len(words) > 1]
     uses = [words[1] for words in commands if words[0] == "use" and len(words) > 1]
-    image = _IMAGE.search(script)
+    name, image = _NAME.search(script), _IMAGE.search(script)
     return WrittenJob(
-        name=name_in(script),
+        name=name[1] if name else "",
         module=loads[0] if loads else "",
         trees=tuple(reversed(uses)),  # the last `module use` comes first on MODULEPATH
         sha256=image[1] if image else "",

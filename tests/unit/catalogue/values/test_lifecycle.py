@@ -106,5 +106,5 @@ def test_refuses_changes_that_would_leave_users_without_a_module(decide: Callabl
     ],
 )
 def test_a_name_alone_means_the_version_that_is_best(records: tuple[CatalogueRecord, ...], wanted: str | None) -> None:
-    found = rules.choose_default(records, order=str)
+    found = rules.choose_default(records)
     assert (found.version if found else None) == wanted

@@ -57,11 +57,6 @@ def test_an_allocation_has_no_options_of_scripts() -> None:
     assert slurm.make_salloc(list(options)) == ("salloc", "--nodes=2", "-C", "nvme")
 
 
-def test_the_name_of_a_job_is_read_back_from_its_script() -> None:
-    assert slurm.name_in("#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=2\n") == "train"
-    assert slurm.name_in("#!/bin/bash\n") == ""
-
-
 def test_an_option_is_found_among_those_of_sbatch_by_either_name() -> None:
     assert slurm.value_of(["--output=a", "-ob", "--outputs=c"], "output", "o") == "b"
     assert slurm.value_of(["--chdir=/x"], "chdir", "D") == "/x" and slurm.value_of(["--mem=0"], "chdir", "D") == ""
