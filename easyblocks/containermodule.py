@@ -60,7 +60,6 @@ except (ImportError, SyntaxError) as err:
 from contextlib import nullcontext
 from dataclasses import replace
 
-from hpcmod import __version__
 from hpcmod.catalogue import look_for_notices
 from hpcmod.compat import check_fit
 from hpcmod.core import resources
@@ -290,7 +289,7 @@ class ContainerModule(EasyBlock):
         from hpcmod.images import make_options  # imports requests, 0.1 s: not needed for a local image
 
         final = Path(source_paths()[0], self.name.lower()[0], self.name, wanted.reference.file_name)
-        options = make_options(self.site, os.environ, tool=f"hpcmod {__version__}", tell=self.tell)
+        options = make_options(self.site, os.environ, tell=self.tell)
         beside, named = self.image_directories(), f"fetching {wanted.reference.file_name}"
         with ProgressLine(named) as progress, self.anchored(final) as anchored:
             image = wanted.fetch(anchored.parent, options=options, beside=beside, progress=progress)

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from string import Template
 
+from hpcmod import __version__
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.values.facts import architecture_name
 from hpcmod.images.acquire.origin import ObtainOptions
@@ -34,7 +35,6 @@ def make_options(
     site: Site,
     environ: Mapping[str, str],
     *,
-    tool: str,
     use_cache: bool = True,
     allow_http: bool = False,
     tell: Callable[[str], None] = lambda _: None,
@@ -42,13 +42,13 @@ def make_options(
     """Make the options from the site profile and the environment.
 
     HPCMOD_CACHE, HPCMOD_MAX_MEMORY and the usual variables for caches are read from `environ`; child processes get all
-    of it. `tool` is the name and version of this program.
+    of it.
 
     Raises HpcmodError if the compressor is unknown, or no cache directory can be found.
     """
     return ObtainOptions(
         architecture=architecture_name(platform.machine()),
-        tool=tool,
+        tool=f"hpcmod {__version__}",
         environ=environ,
         policy=site.images.trust,
         striping=site.images.striping,

@@ -92,8 +92,8 @@ def test_an_unknown_compressor_is_refused(text: str) -> None:
 def test_the_users_options_override_the_profile(tmp_path: Path) -> None:
     policy = TrustPolicy(("digest",))
     site = Site("x", images=Images(compression="gzip:1", trust=policy))
-    plain = make_options(site, {"HOME": str(tmp_path)}, tool="t")
-    asked = make_options(site, {}, tool="t", use_cache=False, allow_http=True)
+    plain = make_options(site, {"HOME": str(tmp_path)})
+    asked = make_options(site, {}, use_cache=False, allow_http=True)
     assert (plain.conversion.level, plain.policy, plain.access.allow_http) == (1, policy, False)
     assert (asked.cache, asked.access.allow_http) == (None, True)
     assert make_conversion(site, {}, compression="zstd:2").compression == "zstd"

@@ -59,12 +59,11 @@ class RefreshResult:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Settings to render containers with."""
+    """What containers are rendered with."""
 
     site: Site
     environ: Mapping[str, str]
-    tool: str
-    """Version of hpcmod."""
+    """The modules show the notices of its catalogues."""
 
 
 def refresh_containers(
@@ -81,7 +80,7 @@ def refresh_containers(
     for record in records:
         try:
             before = read_rendering(catalogue, record)
-            after = render_again(catalogue, record, before, wanted.site, wanted.environ, tool=wanted.tool)
+            after = render_again(catalogue, record, before, wanted.site, wanted.environ)
         except HpcmodError as err:
             faults.append(Fault(err.message, err.cure))
             continue

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-import hpcmod
 from hpcmod.catalogue.bundle import read_bundle, write_bundle
 from hpcmod.catalogue.cli.containers import look_around
 from hpcmod.catalogue.cli.easyconfigs import find_recipe
@@ -61,7 +60,7 @@ def bundle_export(output: Path, what: tuple[str, ...], force: bool, site: str | 
 
     _check_output(output, force=force)
     here = look_around(site)
-    options = make_options(here.site, os.environ, tool=f"hpcmod {hpcmod.__version__}", tell=tell)
+    options = make_options(here.site, os.environ, tell=tell)
     central = (*here.site.images.central, *(str(catalogue.images) for catalogue in here.catalogues))
     named = [str(find_recipe(here, text).easyconfig) if _is_container(text) else text for text in what]
     files: list[Path] = []

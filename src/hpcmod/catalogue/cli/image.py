@@ -9,7 +9,6 @@ from hashlib import sha256
 from pathlib import Path
 from textwrap import indent
 
-import hpcmod
 from hpcmod import __version__
 from hpcmod.catalogue.cli.containers import Here, check_not_loaded
 from hpcmod.catalogue.cli.easyconfigs import EasyconfigFile
@@ -115,7 +114,7 @@ def _choose(request: ImageRequest, options: ObtainOptions) -> Candidate:
 
 
 def _options(here: Here) -> ObtainOptions:
-    return make_options(here.site, os.environ, tool=f"hpcmod {hpcmod.__version__}", tell=tell)
+    return make_options(here.site, os.environ, tell=tell)
 
 
 def _fetch(reference: ImageReference, sif: Path, options: ObtainOptions) -> Provenance:

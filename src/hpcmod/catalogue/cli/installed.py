@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-import hpcmod
 from hpcmod.catalogue.cli.containers import (
     Here,
     check_not_loaded,
@@ -188,7 +187,7 @@ def outdated_verb(site: str | None, as_json: bool) -> None:
       hpcmod outdated --json | jq -r '.outdated[].cure'
     """
     here = look_around(site)
-    found = list(find_outdated(here.own(), here.indexes(), version=hpcmod.__version__))
+    found = list(find_outdated(here.own(), here.indexes()))
     if as_json:
         print_json(OutdatedList(tuple(found)))
         return

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-import hpcmod
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import json_option, print_json, print_text, tell
 from hpcmod.core.errors import HpcmodError
@@ -64,8 +63,7 @@ def pin_verb(easyconfigs: tuple[Path, ...], allow_http: bool, dry_run: bool, sit
     from hpcmod.images import make_options
 
     profile = find_machine(None, os.environ, flag=site).site
-    tool = f"hpcmod {hpcmod.__version__}"
-    options = make_options(profile, os.environ, tool=tool, use_cache=False, allow_http=allow_http, tell=tell)
+    options = make_options(profile, os.environ, use_cache=False, allow_http=allow_http, tell=tell)
     rows, failed = [], 0
     for path in easyconfigs:
         try:

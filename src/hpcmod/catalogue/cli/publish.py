@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import click
 
-import hpcmod
 from hpcmod.catalogue.cli.environment import environment_of_eb
 from hpcmod.catalogue.cli.installed import on_a_terminal
 from hpcmod.catalogue.cli.options import ChangeFlags, changing_options, make_actor, open_catalogues
@@ -105,11 +104,10 @@ def publish_verb(flags: PublishFlags) -> None:
     """
     catalogue = open_catalogues(flags.directory)[0]
     found = find_machine(None, os.environ, flag=flags.site)
-    tool = f"hpcmod {hpcmod.__version__}"
     with ExitStack() as shown:
         context = PublishContext(
             machine=found,
-            options=make_options(found.site, os.environ, tool=tool, tell=tell, allow_http=flags.allow_http),
+            options=make_options(found.site, os.environ, tell=tell, allow_http=flags.allow_http),
             eb_environment=environment_of_eb(),
             actor=make_actor(flags.reason),
             step_options=tuple(shlex.split(flags.slurm)),

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-import hpcmod
 from hpcmod.catalogue.admin.refresh import RefreshResult, Wanted, refresh_containers
 from hpcmod.catalogue.cli.containers import complete_container
 from hpcmod.catalogue.cli.options import changing_options, make_actor, open_catalogues
@@ -38,13 +37,8 @@ def refresh(
     """
     catalogue = open_catalogues(directory)[0]
     found = find_machine(None, os.environ, flag=site).site
-    done = refresh_containers(
-        catalogue,
-        choose_records(catalogue, names),
-        Wanted(found, os.environ, hpcmod.__version__),
-        actor=make_actor(reason),
-        dry_run=dry_run,
-    )
+    wanted, records = Wanted(found, os.environ), choose_records(catalogue, names)
+    done = refresh_containers(catalogue, records, wanted, actor=make_actor(reason), dry_run=dry_run)
     if as_json:
         print_json(done)
     else:

@@ -14,7 +14,6 @@ from typing import NoReturn
 
 import click
 
-import hpcmod
 from hpcmod.catalogue.cli.containers import complete_image, find_copy, look_around
 from hpcmod.catalogue.finding.find import Container, find_container
 from hpcmod.catalogue.publishing.trial import CheckRun, repeat_checks
@@ -87,7 +86,7 @@ def verify(flags: VerifyFlags) -> None:
     from hpcmod.images import make_options, verify_image
 
     profile = find_machine(None, os.environ, flag=flags.site).site
-    options = make_options(profile, os.environ, tool=f"hpcmod {hpcmod.__version__}", allow_http=flags.allow_http)
+    options = make_options(profile, os.environ, allow_http=flags.allow_http)
     options = replace(options, checksum=parse_sha256(flags.checksum) if flags.checksum else None)
     names = tuple(str(key.absolute()) for key in flags.keys)
     with ProgressLine(image) if not flags.as_json else nullcontext() as progress:

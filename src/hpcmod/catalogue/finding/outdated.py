@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from hpcmod import __version__
 from hpcmod.catalogue.finding.find import choose_entry
 from hpcmod.catalogue.records.index import Index, IndexEntry
 from hpcmod.catalogue.values.order import release_key
@@ -24,11 +25,8 @@ class Outdated:
     """A command."""
 
 
-def find_outdated(installed: Iterable[Installed], indexes: Sequence[Index], *, version: str) -> Iterator[Outdated]:
-    """Compare installations with the catalogues.
-
-    `version`: Version of this hpcmod.
-    """
+def find_outdated(installed: Iterable[Installed], indexes: Sequence[Index]) -> Iterator[Outdated]:
+    """Compare installations with the catalogues, and with what this hpcmod writes."""
     for own in installed:
         listed = [entry for index in indexes for entry in index.entries if entry.name == own.name]
         same = next((entry for entry in listed if entry.version == own.version), None)
@@ -37,8 +35,8 @@ def find_outdated(installed: Iterable[Installed], indexes: Sequence[Index], *, v
         damage = find_damage(own)
         if damage:
             yield Outdated(own.module, "damaged", damage, f"hpcmod update {own.module}")
-        if own.record.hpcmod != version:
-            found = f"its scripts were written by hpcmod {own.record.hpcmod or '?'}; this is {version}"
+        if own.record.hpcmod != __version__:
+            found = f"its scripts were written by hpcmod {own.record.hpcmod or '?'}; this is {__version__}"
             yield Outdated(own.module, "scripts", found, f"hpcmod update {own.module}")
         meant = choose_entry([entry for entry in listed if entry.state == "published"], own.name)
         if meant and release_key(meant.version) > release_key(own.version):

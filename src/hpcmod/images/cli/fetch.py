@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-import hpcmod
 from hpcmod.core.cli.arguments import complete_file, site_option
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_text, tell
@@ -30,8 +29,6 @@ from hpcmod.machine import find_machine
 
 if TYPE_CHECKING:
     from hpcmod.images.acquire.origin import ObtainOptions
-
-TOOL = f"hpcmod {hpcmod.__version__}"
 
 
 @dataclass(frozen=True)
@@ -102,7 +99,7 @@ def fetch(flags: FetchFlags) -> None:
     out = out / reference.file_name if out.is_dir() else out
     site = find_machine(None, os.environ, flag=flags.site).site
     options = replace(
-        make_options(site, os.environ, tool=TOOL, use_cache=not flags.no_cache, allow_http=flags.allow_http, tell=tell),
+        make_options(site, os.environ, use_cache=not flags.no_cache, allow_http=flags.allow_http, tell=tell),
         checksum=parse_sha256(flags.checksum) if flags.checksum else None,
         conversion=make_conversion(site, os.environ, compression=flags.compression),
     )

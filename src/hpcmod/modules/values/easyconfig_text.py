@@ -84,7 +84,7 @@ def fill_values(value: Any, templates: Mapping[str, str]) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(fill_values(element, templates) for element in value)
     if isinstance(value, dict):
-        return {key: fill_values(element, templates) for key, element in value.items()}
+        return {fill_values(key, templates): fill_values(element, templates) for key, element in value.items()}
     return value
 
 

@@ -37,8 +37,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
 
 
 def renew(shop: Catalogue, site: Site, *, dry_run: bool = False) -> RefreshResult:
-    wanted = Wanted(site, {}, "0.1")
-    return refresh_containers(shop, tuple(shop.records()), wanted, actor=ADA, dry_run=dry_run)
+    return refresh_containers(shop, tuple(shop.records()), Wanted(site, {}), actor=ADA, dry_run=dry_run)
 
 
 def test_up_to_date_installations_are_kept(shop: Catalogue) -> None:

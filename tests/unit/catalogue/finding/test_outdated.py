@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hpcmod import __version__
 from hpcmod.catalogue.finding.outdated import find_outdated
 from hpcmod.catalogue.records.index import read_index
 from hpcmod.modules.installed import Installed
@@ -12,7 +13,7 @@ IMAGE = Path(__file__)
 """Any existing file, used as an image."""
 
 
-def installed(module: str, *, sha256: str, by: str = "2", path: Path = IMAGE) -> Installed:
+def installed(module: str, *, sha256: str, by: str = __version__, path: Path = IMAGE) -> Installed:
     image = InstalledImage(str(path), sha256, IMAGE.stat().st_size)
     return Installed(module, IMAGE, Path("/r"), InstallRecord(hpcmod=by, image=image))
 
@@ -39,7 +40,7 @@ def test_each_reason_is_reported_with_its_cure(tmp_path: Path) -> None:
         installed("versions/9", sha256="9" * 64),
         installed("same/1", sha256=same.sha256, path=tmp_path / "removed.sif"),
     ]
-    found = {(one.module, one.kind): one.cure for one in find_outdated(own, [read_index(site)], version="2")}
+    found = {(one.module, one.kind): one.cure for one in find_outdated(own, [read_index(site)])}
     assert found == {
         ("nowhere/1", "scripts"): "hpcmod update nowhere/1",
         ("other-image/1", "image"): "hpcmod update other-image/1",

@@ -49,7 +49,7 @@ def context(tmp_path: Path) -> PublishContext:
     """A context without `eb` on PATH."""
     environ = {"HOME": str(tmp_path), "PATH": str(tmp_path), "HPCMOD_SITE": "generic"}
     machine = find_machine(None, environ)
-    return PublishContext(machine, make_options(machine.site, environ, tool="test"), environ, ADA)
+    return PublishContext(machine, make_options(machine.site, environ), environ, ADA)
 
 
 @pytest.fixture
