@@ -26,6 +26,7 @@ from hpcmod.core.values.reference import ImageReference
 from hpcmod.images import Access, Sif
 from hpcmod.images.acquire.fetch import FileRequest, fetch_file
 from hpcmod.images.registry import resolve
+from hpcmod.machine import state_directory
 
 OWN_RECIPE = "recipe.toml"
 """Name of the recipe in a directory of the user."""
@@ -128,7 +129,8 @@ def plan_own(source: Path, request: BuildRequest, *, dockerfile: Path | None = N
             f"{source}: has no {named}" + f" and no {OWN_RECIPE}" * (not dockerfile),
             "Name the Dockerfile: hpcmod build DIRECTORY -f DOCKERFILE",
         )
-    files = (path for path in source.rglob("*") if not _is_ignored(path.relative_to(source)))
+    inside = ((path, path.relative_to(source)) for path in source.rglob("*"))
+    files = (path for path, name in inside if ".git" not in name.parts and ".sif" not in name.suffixes)
     return make_own_plan(
         source.resolve().name,
         "Dockerfile",
@@ -163,10 +165,10 @@ def read_used(sif: Path) -> tuple[Pin, ...]:
     return parse_lock("\n".join(dict.fromkeys(lines)), f"{sif.name}:{_USED}")
 
 
-def record_first_use(used: Sequence[Pin], *, store: SourceStore) -> tuple[Pin, ...]:
-    """Add sources that are in no lock file to the user's lock file, report them, and return them."""
+def record_first_use(used: Sequence[Pin], *, store: SourceStore) -> None:
+    """Add sources that are in no lock file to the user's lock file, and report them."""
     if not new_pins(used, _known_pins(store.lock)):
-        return ()
+        return
     holder = store.lock.with_name(f".{store.lock.name}.lock")
     with hold(holder, limit=None, tell=store.tell, on_stale=lambda: None):
         added = new_pins(used, _known_pins(store.lock))
@@ -174,20 +176,11 @@ def record_first_use(used: Sequence[Pin], *, store: SourceStore) -> tuple[Pin, .
         write_file(store.lock, before + "".join(f"{pin}\n" for pin in added))
     for pin in added:
         store.tell(f"first use of {pin.name} {pin.version}: sha256 {pin.sha256}, noted in {store.lock}")
-    return added
-
-
-def _shipped(lock: Path) -> Shipped:
-    return Shipped(
-        components=recipe_components(),
-        addresses=parse_addresses(recipe_sources()),
-        pins=_known_pins(lock),
-    )
 
 
 def _load(name: str, lock: Path) -> tuple[Recipe, Shipped]:
     """Return a recipe and the scripts for it; those in its own directory come before the shipped ones."""
-    shipped = _shipped(lock)
+    shipped = Shipped(recipe_components(), parse_addresses(recipe_sources()), _known_pins(lock))
     if "/" not in name:
         recipes = shipped_recipes()
         return parse_recipe(recipes[choose_recipe(name, recipes)], name), shipped
@@ -285,13 +278,10 @@ def _contents(request: BuildRequest, recipe: Recipe) -> str:
         if not directory.is_dir() or not any(directory.iterdir()):
             raise NotFoundError(f"{option} {place}: missing or empty directory", "Choose another directory.")
         digests.append(_digest(directory, directory.rglob("*")))
-    digests += [_digest_of_file(inside, Path(path)) for inside, path in recipe.files]
+    for inside, place in recipe.files:
+        path = Path(place)
+        digests.append(f"{inside} {_digest(path, path.rglob('*')) if path.is_dir() else file_sha256(path)}")
     return " ".join(digests)
-
-
-def _digest_of_file(inside: str, path: Path) -> str:
-    """Return a digest of a file or directory that a recipe of the user names."""
-    return f"{inside} {_digest(path, path.rglob('*')) if path.is_dir() else file_sha256(path)}"
 
 
 def _mark_of_base(text: str) -> str:
@@ -303,11 +293,6 @@ def _mark_of_base(text: str) -> str:
     if reference.path and path.is_file():
         return f"{path.stat().st_size} {path.stat().st_mtime_ns}"
     return ""
-
-
-def _is_ignored(path: Path) -> bool:
-    """Return whether a file of a build context is ignored: files of git, and SIFs with the files beside them."""
-    return ".git" in path.parts or ".sif" in path.suffixes
 
 
 def _digest(directory: Path, paths: Iterable[Path]) -> str:
@@ -331,8 +316,6 @@ def _mark(path: Path) -> str:
 
 
 def default_lock(environ: Mapping[str, str]) -> Path:
-    """Return the path of the user's lock file: $HPCMOD_LOCK, else in the XDG state directory."""
-    if environ.get("HPCMOD_LOCK"):
-        return Path(environ["HPCMOD_LOCK"])
-    state = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME', '')}/.local/state"
-    return Path(state) / "hpcmod" / "recipes.lock"
+    """Return the path of the user's lock file: $HPCMOD_LOCK, else in the user's state directory."""
+    named = environ.get("HPCMOD_LOCK")
+    return Path(named) if named else state_directory(environ) / "recipes.lock"

@@ -18,7 +18,7 @@ from hpcmod.compat.inspect.files import ContainerFiles
 from hpcmod.compat.inspect.library_path import INJECTED
 from hpcmod.compat.inspect.search import find_search
 from hpcmod.compat.inspect.stack import find_directories, find_stack, open_files
-from hpcmod.compat.values.loader import Closure, Library, Search, find_closure, find_library
+from hpcmod.compat.values.loader import Closure, Search, find_closure, find_library
 from hpcmod.compat.values.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
 from hpcmod.compat.values.rules import RULES
 from hpcmod.compat.values.stack import (
@@ -48,9 +48,9 @@ _Kind = TypeVar("_Kind", Fabric, Mpi)
 _FOLLOWED = re.compile(r"lib(?:fabric|mpi|mpich|mpi_abi|cxi)\.so")  # libraries that need these are checked themselves
 
 
-def check_compat(sif: Path, site: Site, environ: Mapping[str, str], *, binds: Sequence[Bind] = ()) -> Verdict:
+def check_compat(sif: Path, site: Site, environ: Mapping[str, str]) -> Verdict:
     """Return whether an image fits this machine; parameters and errors are those of make_case."""
-    return judge(make_case(sif, site, environ, binds=binds), RULES)
+    return judge(make_case(sif, site, environ), RULES)
 
 
 def explain_image(image: Path, site: Site, environ: Mapping[str, str]) -> Iterator[str]:
@@ -117,7 +117,9 @@ def make_case(
         view = files.with_binds((*bound, *injected))
         first = (IN_CONTAINER,) if swaps and IN_CONTAINER in dict(bound) else ()
         search, _ = find_search(view, facts.architecture, first)
-        search = _with_last(search, site.network.netstack.search_last if swaps else ())
+        last = site.network.netstack.search_last if swaps else ()
+        own = [directory for directory in search.library_path if directory != INJECTED]
+        search = replace(search, library_path=(*own, *last, INJECTED))
         seen = find_stack(view, facts, first)
         host = _see_host(read_host(libraries, root=root), seen, view, search, next(iter(first), ""))
         more = replace(search, defaults=(*search.defaults, *find_directories(view, search, facts)))
@@ -134,11 +136,6 @@ def _find_binds(
     groups = (*(site.all_binds if swaps else site.binds.always), *((bind,) for bind in binds))
     kept = [finding.bind for finding in explain_binds(groups, environ) if finding.kept]
     return tuple((bind.place, bind.source) for bind in kept)
-
-
-def _with_last(search: Search, last: Sequence[str]) -> Search:
-    path = [directory for directory in search.library_path if directory != INJECTED]
-    return replace(search, library_path=(*path, *last, INJECTED))
 
 
 def _see_host(host: HostFacts, seen: StackFacts, view: ContainerFiles, search: Search, netstack: str) -> HostFacts:
@@ -167,23 +164,15 @@ def _load_all(image: StackFacts, loader: _Loader, injected: Sequence[tuple[str, 
         yield loader.load(MPI, image.mpi.soname, image.mpi.path)
     plugins = [loader.load(PLUGIN, plugin.path.rpartition("/")[2], plugin.path) for plugin in image.plugins]
     yield from {loaded.path: loaded for loaded in plugins}.values()  # of several with one name, NCCL gets the first
-    others = [loader.load(kind, "", path, before=_before(kind, image)) for kind, path in image.others]
+    before = (image.mpi.path,) if image.mpi else ()  # what a program has loaded before it loads a part of its MPI
+    others = [loader.load(kind, "", path, before=before if kind == PART else ()) for kind, path in image.others]
     yield from (loaded for loaded in others if loaded.what != MPI4PY)
-    yield from _variants([loaded for loaded in others if loaded.what == MPI4PY])
+    variants = [loaded for loaded in others if loaded.what == MPI4PY]  # one for each family of MPI
+    yield from [loaded for loaded in variants if not loaded.missing and not loaded.unmet] or variants[:1]
     if image.fabric is not None:
         yield loader.load(FABRIC, "libfabric.so.1", image.fabric.path)
     for path, _ in injected:
         yield loader.load(DRIVER, path.rpartition("/")[2], path)
-
-
-def _before(what: str, image: StackFacts) -> tuple[str, ...]:
-    """Return what a program has already loaded before it loads a file of a kind."""
-    return (image.mpi.path,) if what == PART and image.mpi else ()
-
-
-def _variants(found: Sequence[Loaded]) -> Sequence[Loaded]:
-    """Return the variants of mpi4py, one for each family of MPI, that work; the first if none does."""
-    return [loaded for loaded in found if not loaded.missing and not loaded.unmet] or found[:1]
 
 
 class _Loader:
@@ -237,9 +226,6 @@ class _Loader:
 
     def _replaced(self, closure: Closure) -> Iterator[tuple[str, str]]:
         for library in closure.libraries:
-            own = self._own_instead(library) if self._view.on_host(library.real) else ""
+            own = find_library(library.name, self._own, self._search) if self._view.on_host(library.real) else ""
             if own:
                 yield library.path, own
-
-    def _own_instead(self, library: Library) -> str:
-        return find_library(library.name, self._own, self._search)

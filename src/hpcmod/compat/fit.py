@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hpcmod.compat.compat import check_compat, describe_finding, make_case, name_mpi
 from hpcmod.compat.recorded_fit import fingerprint
 from hpcmod.compat.values.rules import RULES
-from hpcmod.compat.values.verdict import Verdict, judge
+from hpcmod.compat.values.verdict import judge
 from hpcmod.core.errors import CheckFailedError, HpcmodError
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.machine import load_site
@@ -93,10 +93,6 @@ def _look(subject: str, image: Path, site: Site, environ: Mapping[str, str]) -> 
         verdict = check_compat(image, site, environ)
     except HpcmodError as err:
         return Finding(FAIL, "image", err.message, err.cure, subject=f"image {subject}")
-    return _as_finding(subject, image, verdict)
-
-
-def _as_finding(subject: str, image: Path, verdict: Verdict) -> Finding:
     worst = verdict.at(verdict.level) if verdict.level != OK else ()
     said = "; ".join(finding.found for finding in worst) or "fits this machine, as far as known"
     cure = f"{worst[0].cure}\n     For the full report: hpcmod compat {image}".strip() if worst else ""

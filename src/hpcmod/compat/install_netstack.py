@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -124,7 +124,8 @@ def write_capture(
         out.mkdir(parents=True, exist_ok=True)
         with hold(out / ".hpcmod-lock", limit=None, tell=tell, on_stale=lambda: None):
             clear_leftovers(out, alone=True)
-            complete = replace(capture, libraries=tuple(_with_sums(capture.libraries)))
+            hashed = (replace(library, sha256=file_sha256(library.source)) for library in capture.libraries)
+            complete = replace(capture, libraries=tuple(hashed))
             newest = next(iter(captured_directories(out)), None)
             if newest and _holds(newest, complete):
                 return newest, False
@@ -143,11 +144,6 @@ def _own_cure(out: Path) -> Iterator[None]:
         err = explain_os_error(fault) if isinstance(fault, OSError) else fault
         err.cure = "Choose a directory that is writable and has space: hpcmod site netstack capture --output DIRECTORY"
         raise err from fault
-
-
-def _with_sums(libraries: Iterable[CapturedLibrary]) -> Iterator[CapturedLibrary]:
-    for library in libraries:
-        yield replace(library, sha256=file_sha256(library.source))
 
 
 def captured_directories(out: Path) -> list[Path]:

@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from hpcmod import __version__
 from hpcmod.compat.values.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
@@ -34,7 +33,9 @@ def fingerprint(image: Path, site: Site, environ: Mapping[str, str], *, root: Pa
     Raises OSError if there is no image.
     """
     state = image.stat()
-    kept = [finding.bind for finding in explain_binds(_all_binds(site), environ) if finding.kept]
+    # also those for some images only: whether this is one depends on the image, which its size and time stand for
+    binds = (*site.all_binds, *(group for _, groups in site.binds.when for group in groups))
+    kept = [finding.bind for finding in explain_binds(binds, environ) if finding.kept]
     parts = (
         (__version__, os.uname().machine, state.st_size, state.st_mtime_ns),
         site,
@@ -45,11 +46,6 @@ def fingerprint(image: Path, site: Site, environ: Mapping[str, str], *, root: Pa
         read_gpu_targets(root),
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
-def _all_binds(site: Site) -> tuple[tuple[Any, ...], ...]:
-    """Return all candidates: which of them are bound also depends on the image, which its size and time stand for."""
-    return (*site.all_binds, *(group for _, groups in site.binds.when for group in groups))
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

@@ -10,7 +10,6 @@ from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.tree import write_file
-from hpcmod.core.progress import Progress
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER, PackagePlace, make_tag, state_file
 from hpcmod.packages.bake.environment import write_environment
@@ -83,15 +82,13 @@ class Baked:
     """Lock file with the versions and hashes; empty for the user's own packages."""
 
 
-def bake_own(
-    base: BaseImage, packages: Path, new: NewFile, *, venv: str = "", dry_run: bool, progress: Progress | None = None
-) -> Baked:
+def bake_own(base: BaseImage, packages: Path, new: NewFile, *, venv: str, dry_run: bool) -> Baked:
     """Put the user's own packages, a directory or a squashfs, into a new image; or return the plan.
 
     Raises HpcmodError as `bake`.
     """
     new = replace(new, sha256=base.sha256)
-    image = bake(Path(base.sif), packages, new, venv=venv, dry_run=dry_run, progress=progress)
+    image = bake(Path(base.sif), packages, new, venv=venv, dry_run=dry_run)
     return Baked(base.shown, base.sha256, str(new.out), image, packages=str(packages))
 
 
@@ -125,7 +122,7 @@ def plan_packages(request: BakeRequest, builder: Builder) -> Baked:
     return replace(baked, image=image, of_conda=CondaAdded(chosen))
 
 
-def bake_packages(request: BakeRequest, builder: Builder, *, progress: Progress | None = None) -> Baked:
+def bake_packages(request: BakeRequest, builder: Builder) -> Baked:
     """Install packages in a temporary directory, write the lock, and write the new image.
 
     Raises BadInputError if the file exists, or the base has all of the packages; VerificationError if a package does
@@ -137,19 +134,17 @@ def bake_packages(request: BakeRequest, builder: Builder, *, progress: Progress 
     out.parent.mkdir(parents=True, exist_ok=True)
     baked = _begin(request)
     if not request.change.conda.requirements:
-        return _add_with_pip(request, request.base, baked, builder, progress)
+        return _add_with_pip(request, request.base, baked, builder)
     if not request.needs_pip:
-        return _add_with_conda(request, out, baked, builder, progress)
+        return _add_with_conda(request, out, baked, builder)
     with scratch(out) as made:
         path = Path(os.path.realpath(made.directory), _BETWEEN)
-        between = _add_with_conda(request, path, baked, builder, progress)
+        between = _add_with_conda(request, path, baked, builder)
         base = read_base(path, request.base.shown, sha256=between.image.sha256)
-        return _add_with_pip(request, base, between, builder, progress)
+        return _add_with_pip(request, base, between, builder)
 
 
-def _add_with_conda(
-    request: BakeRequest, out: Path, baked: Baked, builder: Builder, progress: Progress | None
-) -> Baked:
+def _add_with_conda(request: BakeRequest, out: Path, baked: Baked, builder: Builder) -> Baked:
     """Write an image with the conda packages; it is the last one if its path is that of the request."""
     from hpcmod.packages.environment import linked_environment  # needs an optional library
 
@@ -163,7 +158,7 @@ def _add_with_conda(
             new = replace(new, reference=base.origin, lock=lock)
         else:
             new = replace(new, environ={})  # so that the provenance of this file is not remembered
-        image, replaced = write_environment(Path(base.sif), environment, new, progress)
+        image, replaced = write_environment(Path(base.sif), environment, new)
     python = environment.python or (base.facts.python.version if base.facts.python else "")
     added = CondaAdded(part.packages, environment.prefix, replaced)
     return replace(baked, image=replace(image, python=python), of_conda=added)
@@ -176,9 +171,7 @@ def _write_lock(request: BakeRequest, state: State) -> str:
     return file_sha256(request.lock)
 
 
-def _add_with_pip(
-    request: BakeRequest, base: BaseImage, baked: Baked, builder: Builder, progress: Progress | None
-) -> Baked:
+def _add_with_pip(request: BakeRequest, base: BaseImage, baked: Baked, builder: Builder) -> Baked:
     """Write the image of the request, from one that has the conda packages already."""
     with temporary_set(builder.temporary) as made:
         state = build_state(_plan_pip(request, base, made), made, builder)
@@ -191,7 +184,7 @@ def _add_with_pip(
         lock = _write_lock(request, replace(state, origin=origin, conda=part))
         new = replace(request.new, sha256=base.sha256, reference=request.base.origin, lock=lock)
         packages = made.tree.root / state_file(state.number, state.tag)
-        image = bake(Path(base.sif), packages, new, venv=TEMPORARY, progress=progress)
+        image = bake(Path(base.sif), packages, new, venv=TEMPORARY)
     left_out = baked.image.left_out or image.left_out
     return replace(baked, in_base=state.from_image, image=replace(image, left_out=left_out))
 

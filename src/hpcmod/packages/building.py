@@ -58,7 +58,7 @@ def build_state(
     """
     check_room_for(plan.target, own_set)
     with scratch_layer(builder.temporary) as layer:
-        _write_venv(plan, layer)
+        write_venv_in(layer, plan.target)
         if plan.lines or plan.conda.requirements:
             with contextlib.suppress(HpcmodError):  # pip cannot start in a damaged image, and says why
                 copy_programs(plan.target, layer / plan.target.venv_path)
@@ -68,10 +68,11 @@ def build_state(
         return settle(pack_layer(plan, locked, layer, own_set, builder))
 
 
-def _write_venv(plan: StatePlan, layer: Path) -> None:
-    venv = layer / plan.target.venv_path
+def write_venv_in(layer: Path, target: PackageTarget) -> None:
+    """Write an empty virtual environment into what a container sees at /user-software."""
+    venv = layer / target.venv_path
     venv.parent.mkdir()
-    write_venv(plan.target.python, plan.target.venv, venv)
+    write_venv(target.python, target.venv, venv)
 
 
 def pack_layer(
@@ -99,7 +100,7 @@ def resolve_packages(plan: StatePlan, builder: Builder) -> tuple[tuple[Locked, .
     Raises HpcmodError if conda or pip refuses the plan.
     """
     with scratch_layer(builder.temporary) as layer:
-        _write_venv(plan, layer)
+        write_venv_in(layer, plan.target)
         plan = _install_conda(plan, layer, builder)
         return _run_pip(plan, layer, builder, "--dry-run") if plan.lines else (), plan.conda
 

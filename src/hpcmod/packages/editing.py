@@ -22,10 +22,9 @@ from hpcmod.core.fs.temporary import PRIVATE, temporary_name
 from hpcmod.core.lock import hold, read_holder
 from hpcmod.core.values.json_form import json_form
 from hpcmod.images import unpack
-from hpcmod.modules import write_venv
 from hpcmod.modules.values.place import edit_directory, state_file
 from hpcmod.packages.builder import Builder
-from hpcmod.packages.building import check_room_for, pack_layer, scratch_layer
+from hpcmod.packages.building import check_room_for, pack_layer, scratch_layer, write_venv_in
 from hpcmod.packages.programs import find_conda_metadata, read_pip_metadata
 from hpcmod.packages.sets import EDIT_RECORD, FILES, LOCK, PackageSet, WritableState, find_edit
 from hpcmod.packages.values.edited import Edited, describe_edited
@@ -78,9 +77,7 @@ def _fill(target: PackageTarget, own_set: PackageSet, base: State | None, files:
         with own_set.tree.open_file(state_file(base.number, base.tag)) as packed:
             unpack(packed, files, skipped=[_CACHE])  # compiled modules of a state are used even if the source changes
     else:
-        venv = files / target.venv_path
-        venv.parent.mkdir()
-        write_venv(target.python, target.venv, venv)
+        write_venv_in(files, target)
     lines = make_constraints(target.packages, base.allowed if base else ())
     (files / CONSTRAINTS).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 

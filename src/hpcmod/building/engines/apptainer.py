@@ -63,7 +63,7 @@ class Apptainer:
         packing = _PACKING if _PACKING[0] in run([way.program, "build", "--help"], env=workspace.environ).stdout else ()
         argv = [way.program, "build", *way.flags, *packing, os.fspath(out), os.fspath(source.file)]
         status = replace(workspace, environ=_environment(workspace)).run(argv, cwd=source.context)
-        if source.base and not workspace.has_printed("Running post scriptlet"):
+        if source.base and b"Running post scriptlet" not in workspace.log.read_bytes():
             check_base(workspace, status, source.base)
         check_done(workspace, status, what=f"{way.program} build")
         return ImageReference.parse(os.fspath(out))

@@ -1,18 +1,20 @@
-"""Build a Dockerfile with buildah, in a separate storage for each build, without a daemon and without root."""
+"""Build a Dockerfile with buildah or podman, with a storage for each build, without a daemon and without root."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpcmod.building.engines.engine import BuildSource, check_base, check_done, exact
+from hpcmod.building.engines.engine import BuildSource, check_base, check_done
 from hpcmod.building.engines.workspace import Workspace
 from hpcmod.building.values.dockerfile import images_of
-from hpcmod.core.errors import HpcmodError
+from hpcmod.core.errors import HpcmodError, LackingError
 from hpcmod.core.fs.reading import read_text
+from hpcmod.core.process import run
 from hpcmod.core.values.reference import ImageReference, is_loopback
 from hpcmod.core.which import which
 
@@ -68,7 +70,7 @@ class Buildah:
 
     def _pull(self, workspace: Workspace, base: ImageReference) -> str:
         """Pull the base into the storage, and return its id."""
-        name = exact(base).canonical
+        name = (replace(base, tag="") if base.digest else base).canonical  # engines do not accept both
         if base.path:
             # through a link: the image is named after its path, and names cannot have capital letters
             (workspace.directory / "base").symlink_to(Path(base.path).absolute())
@@ -81,6 +83,32 @@ class Buildah:
                 f"{self.name} pull printed no image id: {workspace.said[-1:]}", "Use another engine: --engine NAME"
             )
         return ids[-1]
+
+
+@dataclass(frozen=True)
+class Podman(Buildah):
+    """Podman with one of its storage drivers: it builds like buildah, but leaves a process running."""
+
+    name: str = "podman"
+    verb: str = "build"
+
+    def build(self, workspace: Workspace, source: BuildSource) -> ImageReference:
+        """Build as buildah does; also stop the process that keeps podman's user namespace for this build."""
+        own = replace(workspace, environ={**_with_login(workspace), "XDG_RUNTIME_DIR": str(workspace.runroot)})
+        try:
+            return super().build(own, source)
+        finally:
+            with suppress(LackingError):
+                run([*self._call(own), "system", "migrate"], env=own.environ, timeout=60)
+
+
+def _with_login(workspace: Workspace) -> dict[str, str]:
+    """Return the environment with the registry login file, because XDG_RUNTIME_DIR is replaced for podman."""
+    environ = dict(workspace.environ)
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    if runtime and "REGISTRY_AUTH_FILE" not in environ:
+        environ["REGISTRY_AUTH_FILE"] = f"{runtime}/containers/auth.json"
+    return environ
 
 
 def _local_images(file: Path) -> list[ImageReference]:

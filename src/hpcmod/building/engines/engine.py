@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.building.engines.workspace import ELSEWHERE, Workspace
@@ -22,11 +22,6 @@ class BuildSource:
     """The Dockerfile or the definition file."""
     base: ImageReference | None
     """The base image; None if only the file names it."""
-
-
-def exact(reference: ImageReference) -> ImageReference:
-    """Remove the tag of a reference with a digest, because engines do not accept both."""
-    return replace(reference, tag="") if reference.digest else reference
 
 
 def check_done(workspace: Workspace, status: int, *, what: str) -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Union
 
 from hpcmod.building.engines.apptainer import WAYS, Apptainer
-from hpcmod.building.engines.buildah import Buildah
+from hpcmod.building.engines.buildah import Buildah, Podman
 from hpcmod.building.engines.engine import BuildSource
-from hpcmod.building.engines.podman import Podman
 from hpcmod.building.engines.workspace import open_workspace
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, explain_os_error
 from hpcmod.core.log import Logger

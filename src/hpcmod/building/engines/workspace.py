@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.core.errors import HpcmodError, LackingError
-from hpcmod.core.fs.temporary import PRIVATE, is_private
+from hpcmod.core.fs.temporary import PRIVATE, is_private, start_of
 from hpcmod.core.process import follow, run
 from hpcmod.core.which import which
 
@@ -80,22 +80,11 @@ class Workspace:
         """Run an engine's program, log its output, report its steps to the user, and return the exit status."""
         self.said.clear()
         with follow(argv, env=self.environ, cwd=cwd or self.directory) as program:
-            self._note_session(program.session)
+            note = f"{program.session} {start_of(program.session)} {_boot()}"
+            (self.directory / _SESSION).write_text(note)
             for line in program.lines(self.log):
                 self._hear(line)
         return program.status
-
-    def has_printed(self, text: str) -> bool:
-        """Return whether the engine's output contains this text."""
-        return text.encode() in self.log.read_bytes()
-
-    def quietly(self, argv: Sequence[str]) -> None:
-        """Run a cleanup command and ignore its result."""
-        with contextlib.suppress(LackingError):
-            run(argv, env=self.environ, timeout=60)
-
-    def _note_session(self, number: int) -> None:
-        (self.directory / _SESSION).write_text(f"{number} {_start_of(number)} {_boot()}")
 
     def _hear(self, line: str) -> None:
         self.said.append(line)
@@ -220,7 +209,7 @@ def _end_session(note: Path) -> None:
     except (OSError, ValueError):
         return
     # the id now belongs to another process, or to a process on another machine that shares this disk
-    if _start_of(session) not in ("", started) or boot != _boot():
+    if start_of(session) not in ("", "ended", started) or boot != _boot():
         return
     until = time.monotonic() + _ENDING
     while (left := list(_members(session))) and time.monotonic() < until:
@@ -236,25 +225,12 @@ def _end_session(note: Path) -> None:
 
 def _members(session: int) -> Iterator[int]:
     for path in Path("/proc").glob("[0-9]*/stat"):
-        fields = _stat(path)
-        if fields and fields[3] == str(session) and fields[0] not in "ZX":
-            yield int(path.parent.name)
-
-
-def _start_of(pid: int) -> str:
-    """Return the start time of a process in clock ticks since boot; empty if there is no such process."""
-    fields = _stat(Path(f"/proc/{pid}/stat"))
-    return fields[19] if fields and fields[0] not in "ZX" else ""
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            if fields[3] == str(session) and fields[0] not in "ZX":
+                yield int(path.parent.name)
 
 
 def _boot() -> str:
     """Return the boot id of this machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def _stat(path: Path) -> list[str]:
-    """Return the fields of /proc/PID/stat after the process name, starting with the state; empty if unreadable."""
-    try:
-        return path.read_text().rpartition(")")[2].split()
-    except OSError:
-        return []

@@ -76,7 +76,8 @@ def _parse(data: _Bytes) -> ElfFile:
     form = _Form(64 if bits_code == 2 else 32, "<" if order_code == 1 else ">")
     machine, segments = _segments(data, form)
     dynamic = [segment for segment in segments if segment.kind == _DYNAMIC and segment.size]
-    interpreter = "".join(_interpreter(data, segment) for segment in segments if segment.kind == _INTERPRETER)
+    named = (segment for segment in segments if segment.kind == _INTERPRETER)
+    interpreter = "".join(data.name(segment.offset, segment.offset + segment.size) for segment in named)
     if not dynamic:
         return ElfFile(_machine_name(machine, form), form.bits, interpreter=interpreter)
     tables = _Tables(data, form, [segment for segment in segments if segment.kind == _LOAD], dynamic[0])
@@ -171,10 +172,6 @@ def _machine_name(machine: int, form: _Form) -> str:
     if machine == _RISCV:
         return f"riscv{form.bits}" if form.bits == 64 else "riscv"
     return _MACHINES.get(machine, "")
-
-
-def _interpreter(data: _Bytes, segment: _Segment) -> str:
-    return data.name(segment.offset, segment.offset + segment.size)
 
 
 def _directories(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,12 +10,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.core.errors import LackingError
 from hpcmod.core.fs.reading import read_text
 from hpcmod.core.fs.removal import remove_path
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import write_file
+from hpcmod.machine import state_directory
 from hpcmod.notebooks.values.server import SERVER, Server, parse_server
 
 _LIMIT = 1 << 20  # bytes read of a file
@@ -63,10 +63,7 @@ def open_session(*, keep: bool, here: bool) -> Iterator[Session]:
     `here`: Whether the server ends with this process. Then directories that killed ones left are removed, too; those of
         jobs are not, because their servers run on.
     """
-    home = os.environ.get("XDG_STATE_HOME") or (f"{os.environ['HOME']}/.local/state" if os.environ.get("HOME") else "")
-    if not home:
-        raise LackingError("home directory unknown", "Set HOME, or XDG_STATE_HOME.")
-    parent = Path(home).absolute() / "hpcmod" / "jupyter"
+    parent = state_directory(os.environ) / "jupyter"
     if keep:
         yield Session(parent / "SESSION", "")
         return

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, VerificationError
-from hpcmod.core.progress import Progress
 from hpcmod.images import Sif, Squashfs
 from hpcmod.images.squashfs.tree import Node
 from hpcmod.packages.bake.image import BakedPackages
@@ -40,9 +39,7 @@ class Environment:
     """Whether the image must be told to look for programs in the prefix."""
 
 
-def write_environment(
-    image: Path, environment: Environment, new: NewFile, progress: Progress | None = None
-) -> tuple[BakedPackages, tuple[str, ...]]:
+def write_environment(image: Path, environment: Environment, new: NewFile) -> tuple[BakedPackages, tuple[str, ...]]:
     """Write a new image that has an environment in addition.
 
     Returns
@@ -73,7 +70,7 @@ def write_environment(
             write_contents=files.write_contents,
             check=partial(_check, environment=environment),
         )
-        provenance = write_image(source, addition, new, progress)
+        provenance = write_image(source, addition, new)
         baked = BakedPackages(left_out=source.left_out, size=provenance.size, sha256=provenance.sha256)
         return baked, replaced
 

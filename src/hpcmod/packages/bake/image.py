@@ -9,7 +9,6 @@ from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, LackingError, VerificationError
 from hpcmod.core.fs.checksums import file_sha256
-from hpcmod.core.progress import Progress
 from hpcmod.core.values.facts import ImageFacts, PythonFacts
 from hpcmod.images import Sif, Squashfs
 from hpcmod.images.inspect.contents import (
@@ -78,15 +77,7 @@ class BakedPackages:
     """Of the new SIF; empty in a plan."""
 
 
-def bake(
-    image: Path,
-    packages: Path,
-    new: NewFile,
-    *,
-    venv: str = "",
-    dry_run: bool = False,
-    progress: Progress | None = None,
-) -> BakedPackages:
+def bake(image: Path, packages: Path, new: NewFile, *, venv: str = "", dry_run: bool = False) -> BakedPackages:
     """Write the new SIF and its provenance file; it gets its final name once it is complete and checked.
 
     `packages`: A directory or a squashfs with `venv/NAME/...`, as it is at /user-software.
@@ -121,7 +112,7 @@ def bake(
         )
         if dry_run:
             return planned
-        provenance = write_image(source, addition, new, progress)
+        provenance = write_image(source, addition, new)
         return replace(planned, size=provenance.size, sha256=provenance.sha256)
 
 

@@ -98,6 +98,7 @@ class NewFile:
     """What it was made from; empty for the path and checksum of the old image."""
     lock: str = ""
     """sha256 of the lock file; empty if there is none."""
+    progress: Progress | None = None
 
 
 @contextmanager
@@ -130,7 +131,7 @@ def needed_room(source: SourceImage, addition: Addition) -> int:
     return source.sif.size + addition.size + _ROOM
 
 
-def write_image(source: SourceImage, addition: Addition, new: NewFile, progress: Progress | None = None) -> Provenance:
+def write_image(source: SourceImage, addition: Addition, new: NewFile) -> Provenance:
     """Write the new SIF and its provenance file, which is returned; its name appears when it is complete and checked.
 
     Raises BadInputError if the file exists; VerificationError if the image does not have the expected checksum, or the
@@ -142,7 +143,7 @@ def write_image(source: SourceImage, addition: Addition, new: NewFile, progress:
         check_room(
             [Need(new.out.parent, needed_room(source, addition), 2, "the SIF at most", "choose another path: -o PATH")]
         )
-        old, sha256 = _write(source, addition, new, made.path, progress)
+        old, sha256 = _write(source, addition, new, made.path)
         Sif(made.path).check(source.sif.architecture)
         addition.check(made.path)
         provenance = Provenance(
@@ -160,12 +161,10 @@ def write_image(source: SourceImage, addition: Addition, new: NewFile, progress:
     return provenance
 
 
-def _write(
-    source: SourceImage, addition: Addition, new: NewFile, path: Path, progress: Progress | None
-) -> tuple[str, str]:
+def _write(source: SourceImage, addition: Addition, new: NewFile, path: Path) -> tuple[str, str]:
     """Write the SIF to a temporary path, synced to disk; return the sha256 of the old and the new image."""
     size = source.sif.size
-    ticker = Ticker(progress, 2 * size)
+    ticker = Ticker(new.progress, 2 * size)
     old = file_sha256(source.sif.path, lambda done, _: ticker.tick(done))
     check_sha256(source.sif.path, expected=new.sha256 or None, found=old)
     named = " ".join(addition.packages)
@@ -234,11 +233,8 @@ def _write_squashfs(
 
 def _read_labels(squashfs: Squashfs) -> dict[str, object]:
     """Return the labels in the image's root file system; empty if it has none, or invalid ones."""
-    file = squashfs.find(f"/{_LABELS}")
-    if file is None or file.kind != "file":
-        return {}
     try:
-        labels = json.loads(squashfs.read_bytes(f"/{_LABELS}", _LARGEST_LABELS))
+        labels = json.loads(squashfs.text_of(f"/{_LABELS}", _LARGEST_LABELS) or "{}")
     except (ValueError, RecursionError):
         return {}
     return labels if isinstance(labels, dict) else {}

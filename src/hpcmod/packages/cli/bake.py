@@ -85,27 +85,22 @@ def bake_verb(flags: BakeFlags) -> None:
         raise click.UsageError("--packages and -r, --conda or --lock exclude each other")
     if not wanted.adds and (flags.requirement_files or flags.conda):
         raise BadInputError("the files name no package", "Add a line for each package.")
-    new = NewFile(flags.output, force=flags.force, environ=os.environ)
     site = find_machine(None, os.environ, flag=flags.site).site
     lock = Path(flags.lock_file) if flags.lock_file else None
     builder = make_builder(os.environ, tell=tell) if wanted.adds else None
-    with terminate_cleanly():
+    with terminate_cleanly(), ProgressLine(flags.output.name) as progress:
+        new = NewFile(flags.output, force=flags.force, environ=os.environ, progress=progress)
         base, installed = _read_base(flags, site, hashed=builder is not None)
         if builder is None:
             packages = _choose_packages(flags, installed)
             venv = installed.name.lower() if installed else ""
             if not flags.dry_run:
                 flags.output.absolute().parent.mkdir(parents=True, exist_ok=True)
-            with ProgressLine(flags.output.name) as progress:
-                baked = bake_own(base, packages, new, venv=venv, dry_run=flags.dry_run, progress=progress)
+            baked = bake_own(base, packages, new, venv=venv, dry_run=flags.dry_run)
         else:
             request = BakeRequest(base, wanted, new, lock)
             tell(f"installing packages for {base.shown} ...")
-            if flags.dry_run:
-                baked = plan_packages(request, builder)
-            else:
-                with ProgressLine(flags.output.name) as progress:
-                    baked = bake_packages(request, builder, progress=progress)
+            baked = plan_packages(request, builder) if flags.dry_run else bake_packages(request, builder)
     _report(flags, baked, base)
 
 

@@ -33,8 +33,6 @@ def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str, *, cuda:
     Raises HpcmodError if they do not fit the image, cannot be downloaded, or are not what the channel or lock file
     says.
     """
-    if not plan.conda.requirements:
-        return plan
     image = read_conda_image(plan.target.sif, plan.target.python)
     module = plan.target.module
     cure = f"resolve all of your packages again: hpcmod rebase {module.partition('/')[0]}"

@@ -49,11 +49,11 @@ def describe_edited(found: Sequence[PipMetadata], base: State | None, target: Pa
         locked=tuple(sorted(locked, key=lambda package: package.name)),
         requirements=tuple(sorted(lines, key=name_of)),
         dropped=tuple(sorted(name for name in asked - names if base and base.find(name))),
-        replaced=tuple(sorted(name for name in names if _is_replaced(name, locked, target))),
+        replaced=tuple(sorted({package.name for package in locked if _is_replaced(package, target)})),
         editable=tuple(filter(None, (find_editable(package.name, package.direct_url) for package in found))),
     )
 
 
-def _is_replaced(name: str, locked: Sequence[Locked], target: PackageTarget) -> bool:
-    inside = target.find(name)
-    return inside is not None and any(package.name == name and package.version != inside.version for package in locked)
+def _is_replaced(package: Locked, target: PackageTarget) -> bool:
+    inside = target.find(package.name)
+    return inside is not None and package.version != inside.version

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from packaging.markers import InvalidMarker, Marker
@@ -230,8 +231,9 @@ def _parse(
         include = _INCLUDE.fullmatch(line)
         try:
             if include:
-                below = _parse(_absolute(include[1], beside), read, exists, directory, [*above, path])
-                more = _as_constraints(below) if line.startswith(("-c", "--constraint")) else below
+                more = _parse(_absolute(include[1], beside), read, exists, directory, [*above, path])
+                if line.startswith(("-c", "--constraint")):
+                    more = Requirements((), (*more.constraints, *more.lines), more.options)
             elif line.startswith("-"):
                 places = (beside, directory or beside)
                 more = join(*(_parse_option(option, places, exists) for option in _NEXT_OPTION.split(line)))
@@ -248,19 +250,8 @@ def _parse(
 
 def join(*all_of: Requirements) -> Requirements:
     """Return all requirements together, each line once."""
-
-    def merged(part: Callable[[Requirements], tuple[str, ...]]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(word for requirements in all_of for word in part(requirements)))
-
-    return Requirements(
-        merged(lambda requirements: requirements.lines),
-        merged(lambda requirements: requirements.constraints),
-        merged(lambda requirements: requirements.options),
-    )
-
-
-def _as_constraints(found: Requirements) -> Requirements:
-    return Requirements((), (*found.constraints, *found.lines), found.options)
+    parts = zip(*((given.lines, given.constraints, given.options) for given in all_of))
+    return Requirements(*(tuple(dict.fromkeys(chain.from_iterable(part))) for part in parts))
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:

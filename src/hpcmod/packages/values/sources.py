@@ -73,11 +73,6 @@ class DirectUrl:
     """Of an archive."""
 
     @property
-    def path(self) -> str:
-        """Return the path of a local directory."""
-        return self.url.removeprefix("file://")
-
-    @property
     def is_here(self) -> bool:
         """Return whether it is an archive on this machine, such as a wheel."""
         return self.kind == "archive" and self.url.startswith("file://")
@@ -107,7 +102,8 @@ class DirectUrl:
 def find_editable(name: str, direct_url: str) -> Editable | None:
     """Return an editable installation, from the text of its direct_url.json; None if it is something else."""
     direct = DirectUrl.parse(direct_url)
-    return Editable(normalize_package(name), direct.path) if direct.kind == "editable" else None
+    is_editable = direct.kind == "editable"
+    return Editable(normalize_package(name), direct.url.removeprefix("file://")) if is_editable else None
 
 
 def parse_list(path: str, read: Callable[[str], str], exists: Callable[[str], bool], directory: str = "") -> Source:

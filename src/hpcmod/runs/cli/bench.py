@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
@@ -20,7 +20,7 @@ from hpcmod.core.cli.output import json_option, tell
 from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.core.fs.reading import UnusableFileError, read_text
-from hpcmod.core.process import Completed, run
+from hpcmod.core.process import run
 from hpcmod.core.values.finding import FAIL, Finding
 from hpcmod.jobs import DryRun, PlaceFlags, find_allocation, make_allocation, place_options, print_dry_run, run_again
 from hpcmod.jobs.values.allocation import Allocation
@@ -212,7 +212,12 @@ def _measure(
         reading = read_bandwidths(done.stdout, nodes=step.nodes)
         measurements += reading.measurements
         findings += [finding for finding in reading.findings if finding.level == FAIL]
-        findings += [*find_left_out(done.stdout), *_explain_failure(done, step)]
+        findings += find_left_out(done.stdout)
+        if done.status:
+            said = "\n".join((done.stderr or done.stdout).splitlines()[-_SAID:])
+            subject = f"step on {step.nodes} node{'s' * (step.nodes > 1)}"
+            cure = "Fix the reported problem, and repeat."
+            findings.append(Finding(FAIL, "step", f"exit code {done.status}:\n{said}", cure, subject))
         if step.ranks > 1 and any(measurement.ranks == 1 for measurement in reading.measurements):
             alone = f"each of {step.ranks} ranks measured only itself: the image's nccl-tests are built without MPI"
             findings.append(Finding(FAIL, "alone", alone, "Use PyTorch: --library torch", "nccl-tests"))
@@ -226,14 +231,6 @@ def _measure(
     )
     results = Results(measured, tuple(measurements), tuple(findings))
     show_results(results, site, tolerance=flags.tolerance / 100, as_json=flags.as_json, remember=True)
-
-
-def _explain_failure(done: Completed, step: BenchmarkStep) -> Iterator[Finding]:
-    if done.status:
-        said = "\n".join((done.stderr or done.stdout).splitlines()[-_SAID:])
-        found = f"exit code {done.status}:\n{said}"
-        subject = f"step on {step.nodes} node{'s' * (step.nodes > 1)}"
-        yield Finding(FAIL, "step", found, "Fix the reported problem, and repeat.", subject)
 
 
 def _read(flags: BenchFlags, site: Site) -> NoReturn:

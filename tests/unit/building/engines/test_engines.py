@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod.building.engines.apptainer import Apptainer, without_settings
-from hpcmod.building.engines.buildah import Buildah
+from hpcmod.building.engines.buildah import Buildah, Podman
 from hpcmod.building.engines.engine import BuildSource
-from hpcmod.building.engines.podman import Podman
 from hpcmod.building.engines.workspace import Workspace, open_workspace
 from hpcmod.core.errors import HpcmodError, NoSpaceError, NotFoundError
 from hpcmod.core.values.reference import ImageReference

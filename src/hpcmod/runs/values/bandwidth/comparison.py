@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, Finding
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.machine.values.site import Site
-from hpcmod.runs.values.bandwidth.measurement import BandwidthPoint
+from hpcmod.runs.values.bandwidth.measurement import WRONG, BandwidthPoint
 from hpcmod.runs.values.bandwidth.sizes import format_binary_size, format_rate
 
 _NEAR = 1.5
@@ -115,8 +115,7 @@ def judge_bandwidths(verdicts: Sequence[BandwidthVerdict], *, tolerance: float) 
     for verdict in verdicts:
         point = verdict.point
         if point.wrong > 0:
-            cure = "Run it on other nodes: wrong values come from broken hardware, a driver or a library."
-            yield Finding(FAIL, "wrong-values", f"{point.wrong} wrong values", cure, _describe(point))
+            yield Finding(FAIL, "wrong-values", f"{point.wrong} wrong values", WRONG, _describe(point))
         if verdict.reference:
             yield _judge(verdict, verdict.reference, tolerance)
     groups = dict.fromkeys((verdict.point.collective, verdict.point.nodes) for verdict in verdicts)

@@ -22,6 +22,9 @@ COLLECTIVES = tuple(PROGRAMS.values())
 USUAL = COLLECTIVES[:5]
 """Collectives that training uses."""
 
+WRONG = "Run it on other nodes: wrong values come from broken hardware, a driver or a library."
+"""What helps against wrong values."""
+
 
 @dataclass(frozen=True)
 class Measurement:

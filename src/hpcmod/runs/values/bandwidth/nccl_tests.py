@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hpcmod.core.values.finding import FAIL, UNKNOWN, Finding
-from hpcmod.runs.values.bandwidth.measurement import PROGRAMS, Measurement
+from hpcmod.runs.values.bandwidth.measurement import PROGRAMS, WRONG, Measurement
 
 _HALF = ("time", "algbw", "busbw", "#wrong")
 _HEAD = re.compile(r"#?\s*size\s+count\s+type\b")
@@ -92,7 +92,9 @@ def _read_tables(text: str) -> tuple[list[Measurement], list[Finding]]:
             table.ranks.add(int(device[1]))
             table.hosts.add(device[2])
         elif bounds := _BOUNDS.match(line.lstrip()):
-            findings += _check_bounds(bounds, table)
+            if int(bounds[1]) or bounds[2] != "OK":
+                wrong = f"{bounds[1]} values out of bounds ({bounds[2]})"
+                findings.append(Finding(FAIL, "wrong-values", wrong, WRONG, table.collective or "table"))
             rows += _finish(table)
             table = _Table()
         else:
@@ -165,12 +167,3 @@ def _count_nodes(command: str) -> int:
     if nodes:
         return int(nodes[1])
     return -(-int(tasks[1]) // int(shares[1])) if tasks and shares and int(shares[1]) else 0
-
-
-def _check_bounds(bounds: re.Match[str], table: _Table) -> Iterator[Finding]:
-    if int(bounds[1]) or bounds[2] != "OK":
-        subject = table.collective or "table"
-        yield Finding(FAIL, "wrong-values", f"{bounds[1]} values out of bounds ({bounds[2]})", _WRONG, subject)
-
-
-_WRONG = "Run it on other nodes: wrong values come from broken hardware, a driver or a library."

@@ -144,11 +144,6 @@ def line_has(line: str, pattern: str) -> bool:
     return True
 
 
-def longest_part(pattern: str) -> str:
-    """Return the part of a pattern to search for first."""
-    return max(pattern.split("*"), key=len)
-
-
 def match_length(line: str, ending: Ending) -> int:
     """Return the length of the longest pattern that is in a line; 0 if the line is no sign of the ending."""
     lengths = [len(pattern) for pattern in ending.lines if line_has(line, pattern)]

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, SYMPTOM, Ending, longest_part, match_length
+from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, SYMPTOM, Ending, match_length
 from hpcmod.runs.values.endings.origin import Moment, exit_of, host_of, moment_of, ranks_of
 from hpcmod.runs.values.endings.stacks import describe, read_dumped_stacks
 from hpcmod.runs.values.endings.statuses import KILLED, TERMINATED, explain_status
@@ -72,7 +72,7 @@ def read_events(log: Log, endings: Sequence[Ending]) -> list[Event]:
 
 
 def _of_ending(log: Log, lines: Sequence[str], ending: Ending) -> Iterator[Event]:
-    for number in sorted(_lines_with(log.text, {longest_part(pattern) for pattern in ending.lines}))[:_MOST]:
+    for number in sorted(_lines_with(log.text, {max(pattern.split("*"), key=len) for pattern in ending.lines}))[:_MOST]:
         if number < len(lines) and match_length(lines[number], ending):
             said = _said_before(lines, number) if ending.name == _ABORTED else ""
             event = _event(log, lines, number, ending.kind, ending.name, f"{ending.title}{said}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
+from hpcmod.core.values.json_form import parse_json
 
 MARK = "hpcmod-allreduce "
 """Beginning of a line in which a rank reports, as JSON."""
@@ -15,6 +16,7 @@ LIBRARIES = ("nccl", "gloo", "mpi")
 
 _NEEDED = ("nccl", "gloo")
 _SHOWN = 8  # ranks or names in a message
+_LONGEST = 1 << 14  # bytes of a report
 
 
 @dataclass(frozen=True)
@@ -47,31 +49,18 @@ class Results:
         start = line.find(MARK)
         if start < 0:
             return False
-        result = _parse_result(line[start + len(MARK) :])
-        if result is not None and len(self.ranks) < 1_000_000:
+        text = line[start + len(MARK) :].encode(errors="replace")
+        try:
+            result = parse_json(RankResult, text, "the report of a rank", limit=_LONGEST)
+        except BadInputError:  # two ranks may have printed at once
+            return True
+        if len(self.ranks) < 1_000_000:
             self.ranks[result.library, result.rank] = result
         return True
 
     def of(self, library: str) -> list[RankResult]:
         """Return the results of a library, by rank."""
         return [result for (name, _), result in sorted(self.ranks.items()) if name == library]
-
-
-def _parse_result(text: str) -> RankResult | None:
-    try:
-        values = json.loads(text)
-        return RankResult(
-            rank=int(values["rank"]),
-            host=str(values["host"])[:100],
-            library=str(values["library"])[:20],
-            size=int(values["size"]),
-            error=str(values["error"])[:500],
-            seconds=float(values["seconds"]),
-            interface=str(values.get("interface", ""))[:100],
-            missing=tuple(str(name)[:100] for name in values.get("missing", ())[:20]),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
-        return None
 
 
 def judge_results(results: Results, *, ranks: int, interfaces: Sequence[str], said: str = "") -> Iterator[Finding]:

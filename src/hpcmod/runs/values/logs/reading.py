@@ -112,12 +112,9 @@ def read_line(reading: Reading, line: str, *, file: str = "", number: int = 0) -
         reading.unread += 1
         if _WARNS.search(text):
             reading.warnings += 1
-            _keep_unknown(reading, Seen(_without_rank(text), file, number))
-
-
-def _keep_unknown(reading: Reading, seen: Seen) -> None:
-    if len(reading.unknown) < MOST_KEPT and all(seen.text != kept.text for kept in reading.unknown):
-        reading.unknown.append(seen)
+            seen = Seen(_without_rank(text), file, number)
+            if len(reading.unknown) < MOST_KEPT and all(seen.text != kept.text for kept in reading.unknown):
+                reading.unknown.append(seen)
 
 
 def _without_rank(line: str) -> str:

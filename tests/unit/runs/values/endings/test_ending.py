@@ -8,7 +8,6 @@ from hpcmod.runs.values.endings.ending import (
     CAUSE,
     KINDS,
     line_has,
-    longest_part,
     match_length,
     parse_endings,
 )
@@ -69,7 +68,6 @@ def test_a_value_where_a_table_must_be_is_refused() -> None:
 
 def test_parts_of_a_pattern_must_be_in_order() -> None:
     assert line_has("abc def", "abc*def") and not line_has("def abc", "abc*def")
-    assert longest_part("ab*abcd*c") == "abcd"
 
 
 def test_our_own_endings_are_complete() -> None:
