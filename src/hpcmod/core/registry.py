@@ -7,9 +7,9 @@ of a few lines of each room, and a command imports what it calls.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, field
 from importlib import import_module
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 ROOMS = (
@@ -22,14 +22,13 @@ Commands = Mapping[str, tuple[str, str]]
 """By command: where it is, and its help in one sentence, the first line of its docstring."""
 
 
-@dataclass(frozen=True)
-class Room:
+class Room(NamedTuple):
     """What a room offers."""
 
     name: str
-    commands: Mapping[str, Commands] = field(default_factory=dict)
+    commands: Mapping[str, Commands] = MappingProxyType({})
     """By heading of the help; commands below another one by its name: `hpcmod site`, `hpcmod catalogue`."""
-    words: Commands = field(default_factory=dict)
+    words: Commands = MappingProxyType({})
     """By word of other programs, or two words: what it means, and the command for it, with `{...}` for what follows."""
     verifiers: tuple[str, ...] = ()
     """For `hpcmod verify`: called with an installation and the environment, each yields findings."""

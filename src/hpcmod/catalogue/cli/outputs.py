@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.modules.values.install_record import InstallRecord
@@ -17,22 +17,19 @@ if TYPE_CHECKING:
     from hpcmod.core.values.facts import ImageFacts, Package
 
 
-@dataclass(frozen=True)
-class ContainerList:
+class ContainerList(NamedTuple):
     """Containers on this machine."""
 
     containers: tuple[Listed, ...]
 
 
-@dataclass(frozen=True)
-class SearchResult:
+class SearchResult(NamedTuple):
     """Containers that match a name, a target or a package."""
 
     found: tuple[Hit, ...]
 
 
-@dataclass(frozen=True)
-class InstalledCopy:
+class InstalledCopy(NamedTuple):
     """An installed copy of a container."""
 
     root: Path
@@ -44,8 +41,7 @@ class InstalledCopy:
     """Whether `module load` takes it."""
 
 
-@dataclass(frozen=True)
-class InstalledCopies:
+class InstalledCopies(NamedTuple):
     """What is installed of a container."""
 
     root: Path | None
@@ -93,8 +89,7 @@ class ImageContent:
     """Micro-architectures that the image says it is built for, sorted; empty: not known."""
 
 
-@dataclass(frozen=True)
-class ContainerComparison:
+class ContainerComparison(NamedTuple):
     """Differences between two containers."""
 
     first: str

@@ -11,15 +11,12 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from hpcmod.core.log import QUIET, Logger
 from hpcmod.core.text.quote import terminal
-from hpcmod.core.values.finding import FAIL, OK, WARN
-from hpcmod.core.values.json_form import json_form
 
 _LOG = Logger(__name__)
 
@@ -43,7 +40,7 @@ def print_data(text: object, *, nl: bool = True) -> None:
 
 
 class JsonOption(click.Option):
-    """The option --json; it knows the dataclasses of which its command prints one."""
+    """The option --json; it knows the classes of values of which its command prints one."""
 
     def __init__(self, *args: Any, outputs: tuple[type | str, ...] = (), **attributes: Any) -> None:
         super().__init__(*args, **attributes)
@@ -51,17 +48,16 @@ class JsonOption(click.Option):
 
 
 def json_option(*outputs: type | str, when: str = "") -> Callable[[_Command], _Command]:
-    """Add the option --json to a command that prints one of these dataclasses.
+    """Add the option --json to a command that prints a value of one of these classes.
 
-    `outputs`: The dataclasses; one whose module takes time to import by its name, as `module:Class`.
+    `outputs`: Dataclasses or named tuples; one whose module takes time to import by its name, as `module:Class`.
     `when`: What --json needs, e.g. "with --diff"; empty: nothing.
     """
     text = f"Print one JSON object{', ' if when else ''}{when}."
     return click.option("--json", "as_json", is_flag=True, help=text, cls=JsonOption, outputs=outputs)
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(NamedTuple):
     """Why a command failed."""
 
     code: int
@@ -72,15 +68,16 @@ class Failure:
     """Command or edit that helps; empty if nothing is known."""
 
 
-@dataclass(frozen=True)
-class CommandFailure:
+class CommandFailure(NamedTuple):
     """An error of any command with --json."""
 
     error: Failure
 
 
 def print_json(value: object) -> None:
-    """Print a dataclass as one JSON object to stdout, after the version of its format."""
+    """Print a dataclass or named tuple as one JSON object to stdout, after the version of its format."""
+    from hpcmod.core.values.json_form import json_form  # slow, with `dataclasses`, and seldom needed
+
     print_data(json.dumps({"version": JSON_VERSION, **json_form(value)}, indent=1))
 
 
@@ -159,7 +156,7 @@ def print_wrapped(text: str, *, indent: int = len(_INDENT)) -> None:
     click.echo(line if plain else f"{click.style(level, fg=colour)}{space}{rest}")
 
 
-_COLOURS = {OK: "green", WARN: "yellow", FAIL: "red"}
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}  # levels of `core.values.finding`, which is not needed here
 
 
 def format_size(size: int) -> str:
