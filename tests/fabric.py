@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from hpcmod.compat.host_files import files_of_host, read_search
+from hpcmod.compat.host_stack import files_of_host, read_search
 from hpcmod.compat.values.loader import Closure, find_closure, is_executable_name
 from tests.stack import Stack
 

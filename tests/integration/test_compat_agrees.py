@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.compat.compat import check_compat, make_case
-from hpcmod.compat.host_files import files_of_host, read_search
+from hpcmod.compat.host_stack import files_of_host, read_search
 from hpcmod.compat.install_netstack import plan_capture, write_capture
 from hpcmod.compat.values.loader import Closure, find_closure, find_library
 from hpcmod.compat.values.stack import PLUGIN

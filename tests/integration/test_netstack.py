@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.compat.host_files import files_of_host, read_search
+from hpcmod.compat.host_stack import files_of_host, read_search
 from hpcmod.compat.install_netstack import captured_directories, plan_capture, write_capture
 from hpcmod.compat.values.loader import find_closure
 from hpcmod.core.errors import BadInputError

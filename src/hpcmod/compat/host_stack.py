@@ -1,4 +1,4 @@
-"""What containers on this machine depend on: processor, drivers, Slingshot, libraries that are injected."""
+"""What containers on this machine depend on: its libraries, as its loader finds them, processor, drivers, Slingshot."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import os
 import platform
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.compat.host_files import files_of_host, read_search
+from hpcmod.compat.inspect.files import ContainerFiles
 from hpcmod.compat.inspect.library_path import INJECTED
+from hpcmod.compat.values.ld_cache import parse_ld_cache
 from hpcmod.compat.values.loader import Files, Search, find_library
 from hpcmod.compat.values.verdict import HostFacts
 from hpcmod.core.values.facts import architecture_name
 from hpcmod.machine import read_gpu_targets
 from hpcmod.machine.values.site import Site
 
+_CACHE = "/etc/ld.so.cache"
 _NVIDIA = "proc/driver/nvidia/version"
 _CXI = ("sys/class/cxi", "dev/cxi0")
 
@@ -41,6 +43,34 @@ class HostLibraries:
 
     files: Files
     search: Search
+
+
+def files_of_host() -> ContainerFiles:
+    """Return the files of this machine, as if all of them were bound."""
+    return ContainerFiles(None, [("/", "/")])
+
+
+def read_search(environ: Mapping[str, str]) -> Search:
+    """Return where this machine's loader searches.
+
+    `environ`: LD_LIBRARY_PATH is taken from it.
+
+    Notes
+    -----
+    The default directories are compiled into the loader: on Debian and Ubuntu they are named after the architecture,
+    elsewhere lib64. A file of another architecture found there is skipped.
+    """
+    cache, triplet = Path(_CACHE), f"{platform.machine()}-linux-gnu"
+    is_multiarch = Path("/usr/lib", triplet).is_dir()
+    named = (f"/lib/{triplet}", f"/usr/lib/{triplet}") if is_multiarch else ("/lib64", "/usr/lib64")
+    return Search(
+        # without empty entries, which would mean the current directory
+        library_path=tuple(filter(None, re.split("[:;]", environ.get("LD_LIBRARY_PATH", "")))),
+        cache=parse_ld_cache(cache.read_bytes()) if cache.exists() else (),
+        defaults=(*named, "/lib", "/usr/lib"),
+        lib=f"lib/{triplet}" if is_multiarch else "lib64",
+        platform=platform.machine(),
+    )
 
 
 def read_libraries() -> HostLibraries:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.compat.host_files import files_of_host, read_search
+from hpcmod.compat.host_stack import files_of_host, read_search
 from hpcmod.compat.inspect.files import ContainerFiles
 from hpcmod.compat.values.loader import Search, find_closure, find_library
 from hpcmod.compat.values.netstack import (

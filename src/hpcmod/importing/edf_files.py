@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError
@@ -144,28 +145,22 @@ def read_edf(text: str, path: Path, search: EdfPath) -> EnvironmentFile:
 
     Raises HpcmodError if one cannot be read, parsed or found, or there are too many.
     """
-    return _Reader(search).merged(parse_edf(text, str(path)), path, ())
+    files = count(1)
 
-
-@dataclass
-class _Reader:
-    search: EdfPath
-    count: int = 0
-    """Files read so far."""
-
-    def merged(self, top: EnvironmentFile, path: Path, above: tuple[Path, ...]) -> EnvironmentFile:
+    def merged(top: EnvironmentFile, path: Path, above: tuple[Path, ...]) -> EnvironmentFile:
         """Return a file merged into its bases, which are evaluated in order; `above` inherit from it."""
         if len(above) > LEVELS:
             raise BadInputError(f"base_environment has more than {LEVELS} levels", "")
         below = EnvironmentFile()
         for name in top.bases:
-            file, note = self.search.find(literal_text(name), path)
-            self.count += 1
-            if self.count > _MOST_FILES:
+            file, note = search.find(literal_text(name), path)
+            if next(files) > _MOST_FILES:
                 raise BadInputError(f"base_environment leads to more than {_MOST_FILES} files", "")
-            base = self.merged(parse_edf(read_recipe(file), str(file)), file, (*above, path))
+            base = merged(parse_edf(read_recipe(file), str(file)), file, (*above, path))
             below = merge(below, replace(base, notes=(*base.notes, note) if note else base.notes))
         return merge(below, top)
+
+    return merged(parse_edf(text, str(path)), path, ())
 
 
 def merge(below: EnvironmentFile, over: EnvironmentFile) -> EnvironmentFile:

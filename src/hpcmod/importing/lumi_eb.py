@@ -76,14 +76,12 @@ _CURES = {
 
 def import_lumi_eb(paths: Iterable[Path]) -> tuple[Outcome, ...]:
     """Convert easyconfigs, and all below directories; of two that make one module, keep the matching file name."""
+
+    def is_named_otherwise(outcome: Outcome) -> bool:
+        return isinstance(outcome, ImportedEasyconfig) and not outcome.origin.endswith(outcome.easyconfig.file_name)
+
     outcomes = convert_files(paths, ".eb", lambda text, path: [convert_easyconfig(text, path)])
-    return settle_names(
-        sorted(outcomes, key=lambda outcome: isinstance(outcome, ImportedEasyconfig) and not _named_right(outcome))
-    )
-
-
-def _named_right(outcome: ImportedEasyconfig) -> bool:
-    return outcome.origin.endswith(outcome.easyconfig.file_name)
+    return settle_names(sorted(outcomes, key=is_named_otherwise))
 
 
 def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
@@ -131,10 +129,14 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
     ]
     parameters += [("modextravars", variables)] if variables else []
     parameters += _code(footer, said)
-    parameters += _checks(read.known, scripts, said)
+    parameters += _checks(read.known, said)
     parameters += [("postinstallcmds", [Templated(command) for command in scripts.kept])] if scripts.kept else []
     parameters += [("user_packages", [Templated(command) for command in scripts.packages])] if scripts.packages else []
-    said.left_out += [*_lost_scripts(scripts), *_left_out(read, values)]
+    for command in scripts.others:
+        if not _PIP_ONLY.search(command):
+            where = " (its packages are in user_packages)" if scripts.packages and _PIP.search(command) else ""
+            said.left_out.append(f"the shell command after the installation: {shown_text(command)}{where}")
+    said.left_out += _left_out(read, values)
     if path.name != easyconfig.file_name:
         said.notes.append(f"the file is called {path.name}, but makes {easyconfig.module}: correct its versionsuffix")
     easyconfig = replace(easyconfig, environment=environment, bind_paths=binds, parameters=tuple(parameters))
@@ -262,7 +264,7 @@ def _code(footer: str, said: Findings) -> Iterator[tuple[str, ParameterValue]]:
     yield "modluafooter", Templated(f"{rest}\n")
 
 
-def _checks(known: Mapping[str, Any], scripts: ShellCommands, said: Findings) -> Iterator[tuple[str, ParameterValue]]:
+def _checks(known: Mapping[str, Any], said: Findings) -> Iterator[tuple[str, ParameterValue]]:
     """Yield the sanity checks that need nothing that is lost."""
     given = known.get("sanity_check_commands")
     commands = list(given) if isinstance(given, (list, tuple)) else []
@@ -273,13 +275,6 @@ def _checks(known: Mapping[str, Any], scripts: ShellCommands, said: Findings) ->
     said.left_out += [f"the sanity check {command!r}: write it as a string" for command in lost]
     if known.get("sanity_check_paths"):
         said.changed.append("sanity_check_paths: hpcmod checks its own files")
-
-
-def _lost_scripts(scripts: ShellCommands) -> Iterator[str]:
-    for command in scripts.others:
-        if not _PIP_ONLY.search(command):
-            named = " (its packages are in user_packages)" if scripts.packages and _PIP.search(command) else ""
-            yield f"the shell command after the installation: {shown_text(command)}{named}"
 
 
 def _left_out(read: StaticValues, values: Mapping[str, Any]) -> Iterator[str]:

@@ -172,11 +172,11 @@ def _report(code: str, said: Findings, *, has_programs: bool) -> None:
 
 def _string(double: str | None, single: str | None) -> str:
     """Return the value of a Lua string from the text within its quotes."""
-    return _ESCAPED.sub(lambda match: _unescaped(match[1]), double or single or "")
 
+    def unescaped(match: re.Match[str]) -> str:
+        return chr(int(match[1])) if match[1].isdecimal() else _LETTERS.get(match[1], match[1])
 
-def _unescaped(code: str) -> str:
-    return chr(int(code)) if code.isdecimal() else _LETTERS.get(code, code)
+    return _ESCAPED.sub(unescaped, double or single or "")
 
 
 FORMAT = ImportFormat(

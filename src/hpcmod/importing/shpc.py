@@ -83,7 +83,8 @@ def _why_not(tag: str, digest: str) -> str:
 
 
 def _convert_tag(recipe: ContainerYaml, tag: str, digest: str, path: Path) -> ImportedEasyconfig:
-    reference = ImageReference.parse(_reference(recipe, tag, digest))
+    image = f"{recipe.kind}://{with_registry(recipe.source)}:{tag}" + (f"@{digest}" if digest else "")
+    reference = ImageReference.parse(image)
     *_, name = parts = reference.repository.split("/")
     said = Findings(notes=[] if digest else [UNPINNED])
     recipe = _overridden(recipe, tag, path, said)
@@ -129,11 +130,6 @@ def _overridden(recipe: ContainerYaml, tag: str, path: Path, said: Findings) -> 
     return changed
 
 
-def _reference(recipe: ContainerYaml, tag: str, digest: str) -> str:
-    """Return the reference with a registry: without one, the runtime uses Docker Hub."""
-    return f"{recipe.kind}://{with_registry(recipe.source)}:{tag}" + (f"@{digest}" if digest else "")
-
-
 def _commands(aliases: Iterable[Alias], said: Findings) -> dict[str, tuple[str, ...]]:
     """Return the aliases that a wrapper can replace, each with the words it runs."""
     chosen = dict[str, tuple[str, ...]]()
@@ -174,7 +170,7 @@ def _report(recipe: ContainerYaml, said: Findings) -> None:
             cure = f"; after loading the module: export SINGULARITYENV_{name}={shell_text(value)}" if value else ""
             said.left_out.append(f"a variable of the container: {reason}{cure}")
     for name, value in recipe.features:
-        if name != "gpu" and not _is_off(value):
+        if name != "gpu" and value.lower() not in ("", "false", "no", "off", "~", "null"):
             said.left_out.append(f"features: {name} ({value}){_FEATURES.get(name, '')}")
     for name, text in recipe.scripts:
         said.left_out.append(f"programs of the recipe: {name}: {shown_text(text)}")
@@ -188,10 +184,6 @@ _FEATURES = {
     "home": ": before loading the module, export SINGULARITY_HOME, or use `singularity exec --home`",
     "x11": ": before loading the module, export SINGULARITY_BINDPATH=$HOME/.Xauthority",
 }
-
-
-def _is_off(value: str) -> bool:
-    return value.lower() in ("", "false", "no", "off", "~", "null")
 
 
 FORMAT = ImportFormat(

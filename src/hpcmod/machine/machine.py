@@ -112,16 +112,12 @@ def _choices(asked: str | None, environ: Mapping[str, str], flag: str | None) ->
     ):
         if name:
             yield Choice(name, reason)
-    for place, whose in _files(environ):
-        if place.is_file():
-            yield Choice(str(place), f"{whose} file")
-    yield from detect(environ)
-
-
-def _files(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     with suppress(LackingError):
-        yield own_profile(environ), "the user's"
-    yield SYSTEM_PROFILE, "the site's"
+        if own_profile(environ).is_file():
+            yield Choice(str(own_profile(environ)), "the user's file")
+    if SYSTEM_PROFILE.is_file():
+        yield Choice(str(SYSTEM_PROFILE), "the site's file")
+    yield from detect(environ)
 
 
 def own_profile(environ: Mapping[str, str]) -> Path:

@@ -33,10 +33,12 @@ def _architecture(case: Case) -> Iterator[Finding]:
 def _libraries(case: Case) -> Iterator[Finding]:
     for path, why in case.image.broken:
         yield Finding(UNKNOWN, "libraries", f"{path} cannot be read: {why}")
+    gpu = case.site.gpu
+    gets_nvidia = gpu.vendor == "nvidia" or any(flag.startswith("--nv") for flag in gpu.runtime_flags)
     for library in case.loaded:
         driver = [name for name, _ in library.missing if _OF_THE_DRIVER.fullmatch(name)]
         others = [(name, by) for name, by in library.missing if name not in driver]
-        if driver and not _gets_nvidia(case):
+        if driver and not gets_nvidia:
             found = f"{_named(library)} needs {_listed(driver)} from NVIDIA's driver, which containers do not get here"
             yield Finding(UNKNOWN, "libraries", found)
         if library.elsewhere:
@@ -134,10 +136,6 @@ def _level(case: Case, library: Loaded) -> str:
 def _computes_on_gpus(case: Case) -> bool:
     gpu = case.image.gpu
     return bool(gpu.cuda or gpu.rocm or gpu.collectives or any(plugin.gpu for plugin in case.image.plugins))
-
-
-def _gets_nvidia(case: Case) -> bool:
-    return case.site.gpu.vendor == "nvidia" or any(flag.startswith("--nv") for flag in case.site.gpu.runtime_flags)
 
 
 def _named(library: Loaded) -> str:

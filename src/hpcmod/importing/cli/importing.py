@@ -99,8 +99,9 @@ def importing() -> None:
 
 def _make_command(name: str, loaded: ImportFormat) -> click.Command:
     """Return the subcommand of a format."""
+    examples = "\n".join(f"  hpcmod import {name} {example}" for example in loaded.examples)
 
-    @click.command(name, help=_help(name, loaded))
+    @click.command(name, help=f"{loaded.summary}\n\n\b\nExamples:\n{examples}")
     @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
     @click.option(
         "-o",
@@ -127,11 +128,6 @@ def _make_option(option: ImportOption) -> click.Option:
     if option.metavar:
         return click.Option([f"--{option.name}"], metavar=option.metavar, default="", help=option.help)
     return click.Option([f"--{option.name}"], is_flag=True, help=option.help)
-
-
-def _help(name: str, loaded: ImportFormat) -> str:
-    lines = "\n".join(f"  hpcmod import {name} {example}" for example in loaded.examples)
-    return f"{loaded.summary}\n\n\b\nExamples:\n{lines}"
 
 
 def _check_exist(paths: Sequence[Path]) -> Sequence[Path]:

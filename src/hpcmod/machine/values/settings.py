@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from hpcmod.machine.values.condition import Bound, Condition
+from hpcmod.machine.values.condition import Condition
 from hpcmod.machine.values.site import Tunable
 
 SET, NOT_SET, DEPENDS = "set", "not set", "depends"
@@ -53,14 +53,7 @@ def _judge(condition: Condition, versions: Mapping[str, str] | None, nodes: int)
         return DEPENDS, f"{place} with {bounds} in the image".strip()
     failed = next((bound for bound in condition.bounds if not bound.holds_for(versions or {})), None)
     if failed:
-        return NOT_SET, _explain_failure(failed, versions or {})
+        version = (versions or {}).get(failed.product)
+        unknown = f"only for {failed}, but the image's version is not known"
+        return NOT_SET, f"{failed.product} is {version}, not {failed}" if version else unknown
     return (DEPENDS, place) if place and not nodes else (SET, " with ".join(filter(None, [place, bounds])))
-
-
-def _explain_failure(bound: Bound, versions: Mapping[str, str]) -> str:
-    version = versions.get(bound.product)
-    return (
-        f"{bound.product} is {version}, not {bound}"
-        if version
-        else f"only for {bound}, but the image's version is not known"
-    )

@@ -128,12 +128,7 @@ def drop_verb(flags: DropFlags) -> None:
     Example:
       hpcmod drop PyTorch einops
     """
-    change = PackageChange(
-        dropped=flags.packages,
-        pip=flags.pip_options(),
-        allowed=flags.allow_replace,
-        action=" ".join(map(sh_word, ["drop", *flags.packages])),
-    )
+    change = flags.removal(flags.packages, " ".join(map(sh_word, ["drop", *flags.packages])))
     _change_set(find_set(flags), change, flags, prefix=None)
 
 
@@ -141,12 +136,7 @@ def _add_from(flags: AddFlags, origin: str) -> None:
     """Take over the packages of a list, or print what that would do, and report what becomes of each."""
     left_out = [word for name in flags.without for word in ("--without", name)]
     words = ["add", "--from", str(Path(origin).absolute()), *left_out]
-    change = PackageChange(
-        dropped=flags.without,
-        pip=flags.pip_options(),
-        allowed=flags.allow_replace,
-        action=" ".join(map(sh_word, words)),
-    )
+    change = flags.removal(flags.without, " ".join(map(sh_word, words)))
     own = find_set(flags)
     data = choose_data(own, flags.prefix)
     source = read_source(Path(origin))

@@ -20,7 +20,6 @@ from hpcmod.packages.cli.show import show_change, tell_active
 from hpcmod.packages.cli.target import OwnSet, SetFlags, find_set, package_options
 from hpcmod.packages.cli.wanted import PipFlags, index_options
 from hpcmod.packages.rebasing import Rebase, carry_out, choose_source, plan_rebase
-from hpcmod.packages.values.plan import PackageChange
 
 
 @dataclass(frozen=True)
@@ -58,12 +57,7 @@ def rebase_verb(flags: RebaseFlags) -> None:
     builder = make_builder(os.environ, tell=tell)
     state = choose_source(own.target, own.set, flags.source)
     with terminate_cleanly():
-        change = PackageChange(
-            dropped=flags.without,
-            pip=flags.pip_options(),
-            allowed=flags.allow_replace,
-            action=f"rebase from {state.number} ({state.origin.module})",
-        )
+        change = flags.removal(flags.without, f"rebase from {state.number} ({state.origin.module})")
         rebase = plan_rebase(own.target, own.set, state, change, builder)
         if not flags.as_json:
             tell(f"state {state.number}, made for {state.origin.module}, on {own.target.module}:")

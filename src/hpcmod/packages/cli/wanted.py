@@ -56,6 +56,13 @@ class PipFlags:
         words += ["--no-index"] if self.no_index else []
         return PipOptions(tuple(words), self.build)
 
+    def removal(self, dropped: tuple[str, ...], action: str) -> PackageChange:
+        """Return a change that removes packages; `action` is for the history.
+
+        Raises NotFoundError as `pip_options`.
+        """
+        return PackageChange(dropped=dropped, pip=self.pip_options(), allowed=self.allow_replace, action=action)
+
 
 @dataclass(frozen=True)
 class WantedFlags(PipFlags):

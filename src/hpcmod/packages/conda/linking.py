@@ -104,9 +104,7 @@ def _link(archive: CondaArchive, prefix: Prefix, directory: Path) -> CondaPackag
     for file in files:
         _check_path(file, package, prefix)
         size += _put(file, prefix, package, unpacked)
-    paths = [file.path for file in files]
-    for text in entry_points:
-        paths.append(_write_entry_point(text, prefix, package))
+    paths = [file.path for file in files] + [_write_entry_point(text, prefix, package) for text in entry_points]
     _write_record(directory, paths, prefix, package)
     scripts = tuple(sorted(path for path in paths if _SCRIPTS.fullmatch(path)))
     return replace(package, size=size, not_run=scripts)
@@ -208,8 +206,7 @@ def _put(file: _File, prefix: Prefix, package: CondaPackage, unpacked: tuple[int
         raise _leads_out(file.path, package.url)
     target = prefix.directory / file.path
     target.parent.mkdir(parents=True, exist_ok=True)
-    if target.is_symlink() or target.is_file():
-        target.unlink()
+    target.unlink(missing_ok=True)
     if stat.S_ISLNK(status.st_mode):
         file.source.rename(target)
         return 0
@@ -223,8 +220,7 @@ def _put(file: _File, prefix: Prefix, package: CondaPackage, unpacked: tuple[int
     mode = 0o755 if status.st_mode & stat.S_IXUSR else 0o644
     if file.placeholder:
         old, new = file.placeholder.encode(), prefix.inside.encode()
-        data = _replace_prefix(file.source.read_bytes(), old, new, file.is_text)
-        target.write_bytes(data)
+        target.write_bytes(_replace_prefix(file.source.read_bytes(), old, new, file.is_text))
         os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
     else:
         file.source.rename(target)
@@ -254,8 +250,7 @@ def _write_entry_point(text: str, prefix: Prefix, package: CondaPackage) -> str:
     target = prefix.directory / path
     _check_path(_File(target, path), package, prefix)
     target.parent.mkdir(exist_ok=True)
-    if target.is_symlink() or target.exists():
-        target.unlink()
+    target.unlink(missing_ok=True)
     script = _SCRIPT.format(
         python=f"{prefix.inside}/bin/python", module=entry[2], first=entry[3].partition(".")[0], function=entry[3]
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.core.errors import BadInputError
+from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.fs.ownership import make_private_directory
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.fs.tree import write_file
@@ -57,13 +57,16 @@ def read_earlier_points(
 ) -> tuple[BandwidthPoint, ...]:
     """Return what was measured earlier on this site in the same way, oldest first; nothing if there is no file.
 
-    `tell`: Called with a line for the user if there are lines that do not count.
-
-    Raises OSError if the file cannot be read.
+    `tell`: Called with a line for the user if the file cannot be read, or has lines that do not count.
     """
     points: list[BandwidthPoint] = []
     unusable = 0
-    for line in _read_lines(path):
+    try:
+        lines = _read_lines(path)
+    except OSError as err:
+        tell(f"not compared with earlier runs: {path}: {err.strerror}")
+        return ()
+    for line in lines:
         try:
             result = parse_json(_Result, line, str(path), limit=_LONGEST)
             if (result.measured.site, result.measured.method) == (measured.site, measured.method):
@@ -81,15 +84,17 @@ def remember_points(
     """Add points to the file, which is created if it does not exist.
 
     `date`: Of the measurement, as in JSON.
-    `tell`: Called with a line for the user if another process holds the file.
-
-    Raises OSError if it cannot be read or written.
+    `tell`: Called with a line for the user if another process holds the file, or it cannot be read or written.
     """
-    make_private_directory(path.parent)
     new = [json.dumps(json_form(_Result(date, measured, point))).encode() for point in points]
-    with hold(path.with_name(f".{path.name}.lock"), limit=_PATIENCE, tell=tell, on_stale=lambda: None):
-        lines = [*_read_lines(path), *new][-_MOST_LINES:]
-        write_file(path, b"".join(line + b"\n" for line in lines), mode=0o600)
+    try:
+        make_private_directory(path.parent)
+        with hold(path.with_name(f".{path.name}.lock"), limit=_PATIENCE, tell=tell, on_stale=lambda: None):
+            lines = [*_read_lines(path), *new][-_MOST_LINES:]
+            write_file(path, b"".join(line + b"\n" for line in lines), mode=0o600)
+    except (HpcmodError, OSError) as err:
+        reason = err.message if isinstance(err, HpcmodError) else f"{path}: {err.strerror}"
+        tell(f"not remembered for later runs: {reason}")
 
 
 def _read_lines(path: Path) -> list[bytes]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import NoReturn
 
 from hpcmod.core.cli.findings import print_findings
 from hpcmod.core.cli.output import print_json, print_table, tell
 from hpcmod.core.clock import now_text
-from hpcmod.core.errors import HpcmodError
 from hpcmod.core.values.finding import FAIL, UNKNOWN, Finding
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.machine import state_directory
@@ -62,7 +60,7 @@ def show_results(results: Results, site: Site, *, tolerance: float, as_json: boo
     `remember`: Whether to compare with earlier runs, and to remember this one for later runs.
     """
     history = history_file(state_directory(os.environ), results.measured.site) if remember else None
-    earlier = _read_earlier(history, results.measured) if history else ()
+    earlier = read_earlier_points(history, results.measured, tell=tell) if history else ()
     references = [*profile_references(site), *history_references(earlier)]
     verdicts = compare_bandwidths(summarize(results.measurements), references, tolerance=tolerance)
     name = results.measured.module or "NAME"
@@ -77,25 +75,8 @@ def show_results(results: Results, site: Site, *, tolerance: float, as_json: boo
     # later runs that are as slow would pass if slow points counted
     good = [verdict.point for verdict in verdicts if verdict.level != FAIL and verdict.point.wrong <= 0]
     if history and good:
-        _remember(history, results.measured, good)
+        remember_points(history, results.measured, good, date=now_text(), tell=tell)
     sys.exit(1 if any(finding.level == FAIL for finding in findings) else 0)
-
-
-def _read_earlier(history: Path, measured: MeasuredWith) -> tuple[BandwidthPoint, ...]:
-    try:
-        return read_earlier_points(history, measured, tell=tell)
-    except OSError as err:
-        tell(f"not compared with earlier runs: {history}: {err.strerror}")
-        return ()
-
-
-def _remember(history: Path, measured: MeasuredWith, points: Sequence[BandwidthPoint]) -> None:
-    date = now_text()
-    try:
-        remember_points(history, measured, points, date=date, tell=tell)
-    except (HpcmodError, OSError) as err:
-        reason = err.message if isinstance(err, HpcmodError) else f"{history}: {err.strerror}"
-        tell(f"not remembered for later runs: {reason}")
 
 
 def _row(verdict: BandwidthVerdict) -> tuple[str, ...]:

@@ -199,11 +199,12 @@ def _start_ranks(
 
 
 def _check(flags: CheckFlags, site: Site, allocation: Allocation, found: Installed | None) -> None:
-    report = check_nodes(allocation, _make_question(flags, site, found), os.environ, site=site.name)
+    image = found.image if found else _find_loaded(os.environ)
+    report = check_nodes(allocation, _make_question(flags, site, image), os.environ, site=site.name)
     for message in report.messages[:_SAID]:
         tell(message)
     ranks, wrong = _find_ranks(flags, site, allocation) if flags.affinity else ((), [])
-    findings = [*report.findings, *_judge_drivers(report, site, found), *wrong]
+    findings = [*report.findings, *_judge_drivers(report, site, image.path), *wrong]
     if flags.as_json:
         levels = levels_of(report.nodes, findings)
         nodes = tuple(CheckedNode(node, levels[node.name]) for node in report.nodes)
@@ -213,8 +214,8 @@ def _check(flags: CheckFlags, site: Site, allocation: Allocation, found: Install
     sys.exit(1 if any(finding.level == FAIL for finding in findings) else 0)
 
 
-def _make_question(flags: CheckFlags, site: Site, found: Installed | None) -> dict[str, Any]:
-    """Return what to ask each node: about the given container, else about the loaded one."""
+def _make_question(flags: CheckFlags, site: Site, image: InstalledImage) -> dict[str, Any]:
+    """Return what to ask each node."""
     kinds = [node for node in site.nodes.types if node.name == flags.node_type] or site.nodes.types
     question = make_question(
         kinds,
@@ -223,7 +224,6 @@ def _make_question(flags: CheckFlags, site: Site, found: Installed | None) -> di
         binds=site.all_binds,
         places=(site.module.caches.node_local,),
     )
-    image = _find_image(found, os.environ)
     if image.path:
         question["image"] = {
             "path": image.path,
@@ -234,19 +234,16 @@ def _make_question(flags: CheckFlags, site: Site, found: Installed | None) -> di
     return {**question, "tools": True}
 
 
-def _find_image(found: Installed | None, environ: Mapping[str, str]) -> InstalledImage:
-    """Return the image, as far as known: $SIF may be a copy that was staged."""
-    if found:
-        return found.image
+def _find_loaded(environ: Mapping[str, str]) -> InstalledImage:
+    """Return the image of the loaded container, as far as known: $SIF may be a copy that was staged."""
     root = environ.get("CONTAINERROOT")
     known = read_record(Path(root)).image if root else InstalledImage()
     return replace(known, path=environ.get("SIF", ""))
 
 
-def _judge_drivers(report: NodeReport, site: Site, found: Installed | None) -> list[Finding]:
+def _judge_drivers(report: NodeReport, site: Site, image: str) -> list[Finding]:
     from hpcmod.runs.nodes.drivers import judge_drivers  # nodes without GPUs do not need it
 
-    image = _find_image(found, os.environ).path
     return judge_drivers(Path(image), site, report.nodes) if image else []
 
 

@@ -74,7 +74,7 @@ def torch_backends():
     return ["nccl", "gloo"] if torch.cuda.is_available() and torch.distributed.is_nccl_available() else ["gloo"]
 
 
-def start_torch(backend):
+def first_backend(backend):
     import datetime
 
     import torch
@@ -84,6 +84,7 @@ def start_torch(backend):
     if backend == "nccl":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     dist.init_process_group(backend, timeout=datetime.timedelta(seconds=TIMEOUT))
+    return reduce_torch(backend)
 
 
 def reduce_torch(backend, group=None):
@@ -95,11 +96,6 @@ def reduce_torch(backend, group=None):
     dist.all_reduce(tensor, group=group)
     check(tensor[COUNT - 1].item(), dist.get_world_size())
     return dist.get_world_size()
-
-
-def first_backend(backend):
-    start_torch(backend)
-    return reduce_torch(backend)
 
 
 def second_backend(backend):

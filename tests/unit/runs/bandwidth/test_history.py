@@ -98,13 +98,16 @@ def test_a_line_that_is_not_a_result_is_told_and_kept(path: Path, line: bytes) -
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["directory", "pipe"])
-def test_what_is_not_a_file_is_refused(path: Path, make: object) -> None:
+def test_what_is_not_a_file_is_told(path: Path, make: object) -> None:
     path.parent.mkdir()
     make(path)  # type: ignore[operator]
-    with pytest.raises(OSError, match="regular file"):
-        read(path)
-    with pytest.raises(OSError, match="regular file"):
-        remember(path, POINT)
+    told: list[str] = []
+    assert read_earlier_points(path, HERE, tell=told.append) == ()
+    remember_points(path, HERE, [POINT], date="2026-11-23T02:00:00Z", tell=told.append)
+    assert [line.partition(f": {path}: ")[0] for line in told] == [
+        "not compared with earlier runs",
+        "not remembered for later runs",
+    ]
 
 
 def test_the_oldest_lines_are_dropped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
