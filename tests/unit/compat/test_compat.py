@@ -75,6 +75,10 @@ def mpi4py(variant: str, needs: str) -> Stubs:
     return {f"{MPI4PY_DIRECTORY}/MPI.{variant}.cpython-311-x.so": stub("", needs)}
 
 
+def libcxi(release: str) -> Stubs:
+    return named(f"/usr/lib64/{CXI}", stub(CXI), f"libcxi.so.{release}")
+
+
 PYTHON: Stubs = {"/usr/bin/python3.11": "", "/usr/bin/python3": Link("python3.11")}
 SLINGSHOT: Mapping[str, object] = {"network": Network(("hsn0", "hsn1"))}
 NVIDIA: Mapping[str, object] = {"gpu": Gpus("nvidia", runtime_flags=("--nv",))}
@@ -88,12 +92,21 @@ VERBS = {
 SWAPPABLE = {**BARE, **fabric("22.1"), **plugin("FABRIC_1.3"), **mpich()}
 CUDA_12 = {**BARE, **named("/usr/lib64/libcudart.so.12", stub("libcudart.so.12"), "libcudart.so.12.4.127")}
 DRIVER = {"/usr/lib64/libcuda.so.1": stub("libcuda.so.1", ("libc.so.6", "GLIBC_2.34")), **host_driver("550.54.15")}
+CRAY = "/opt/cray/libfabric/1.15.2.0/lib64"
 STUBS, COMPAT = "/usr/local/cuda/lib64/stubs", "/usr/local/cuda/compat"
+DRM = "libdrm_amdgpu.so.1"
+RCCL = {**BARE, "/usr/lib/librccl.so.1": stub("librccl.so.1", DRM)}
+NEW_MPICH = {**BARE, **fabric("20.0"), **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"))}
+NEW_NCCL = {**BARE, "/usr/lib64/libnccl.so.2": stub("libnccl.so.2", ("libc.so.6", "GLIBC_2.38"))}
+WITH_CXI = {**BARE, **fabric("28.0", CXI, upto=8), **libcxi("1.5.0"), **plugin()}
 ROCM_ENV = {ENV: "export ROCM_VERSION=6.2.4\n"}
 HOST_FABRIC, HOST_MPICH = fabric("25.0", upto=7, directory=NET), mpich("12.3.1", C, directory=NET)
+HOST_CXI = {**fabric("25.0", CXI, upto=7, directory=NET), f"{NET}/{CXI}": stub(CXI)}
 
 swapped = partial(scene, swap=True)
 slingshot, nvidia, amd = (partial(scene, site=site) for site in (SLINGSHOT, NVIDIA, AMD))
+rocm = partial(scene, host={f"/usr/lib64/{DRM}": stub(DRM)}, site={"gpu": Gpus("amd", runtime_flags=("--rocm",))})
+under_pmi2 = partial(scene, site={"launcher": Launcher(srun=("--mpi=pmi2",))})
 
 SCENES = (
     # architecture
@@ -227,7 +240,7 @@ SCENES = (
     ),
     scene(
         "an MPI built against a newer libfabric than the image's",
-        {**BARE, **fabric("20.0"), **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"))},
+        NEW_MPICH,
         (FAIL, "versions", "FABRIC_1.8, which /usr/lib64/libmpi.so.12 needs"),
     ),
     scene("a plugin built against an older one", {**BARE, **fabric("30.0", upto=8), **plugin("FABRIC_1.3")}),
@@ -248,28 +261,15 @@ SCENES = (
     ),
     scene(
         "the same for a program's MPI, where the image computes an LD_LIBRARY_PATH that may lead to another",
-        {
-            **BARE,
-            **fabric("20.0"),
-            **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8")),
-            ENV: 'export LD_LIBRARY_PATH="$(find-it):$LD_LIBRARY_PATH"\n',
-        },
+        {**NEW_MPICH, ENV: 'export LD_LIBRARY_PATH="$(find-it):$LD_LIBRARY_PATH"\n'},
         (WARN, "versions", "as far as is known"),
     ),
     scene(
         "NCCL that wants a newer glibc, and another that does not",
-        {
-            **BARE,
-            "/usr/lib64/libnccl.so.2": stub("libnccl.so.2", ("libc.so.6", "GLIBC_2.38")),
-            "/opt/nccl/lib/libnccl.so.2": stub("libnccl.so.2"),
-        },
+        {**NEW_NCCL, "/opt/nccl/lib/libnccl.so.2": stub("libnccl.so.2")},
         (WARN, "versions", "GLIBC_2.38"),
     ),
-    scene(
-        "NCCL that wants a newer glibc",
-        {**BARE, "/usr/lib64/libnccl.so.2": stub("libnccl.so.2", ("libc.so.6", "GLIBC_2.38"))},
-        (FAIL, "versions", "GLIBC_2.38"),
-    ),
+    scene("NCCL that wants a newer glibc", NEW_NCCL, (FAIL, "versions", "GLIBC_2.38")),
     # captured libraries of the host
     swapped(
         "swap: a newer libfabric of the host",
@@ -304,11 +304,7 @@ SCENES = (
         (FAIL, "libraries", "hpcmod site netstack capture"),
         host=fabric("25.0", CXI, upto=7, directory=NET),
     ),
-    swapped(
-        "swap: the whole closure captured",
-        SWAPPABLE,
-        host={**fabric("25.0", CXI, upto=7, directory=NET), f"{NET}/{CXI}": stub(CXI)},
-    ),
+    swapped("swap: the whole closure captured", SWAPPABLE, host=HOST_CXI),
     swapped(
         "swap: an image whose label says that it brings its own",
         {**SWAPPABLE, "/.singularity.d/labels.json": '{"org.hpcmod.ofi": "builtin"}'},
@@ -350,25 +346,22 @@ SCENES = (
     # bound libraries of the host
     scene(
         "a bound directory that the image's LD_LIBRARY_PATH names",
-        {**SWAPPABLE, ENV: "export LD_LIBRARY_PATH=/opt/cray/libfabric/1.15.2.0/lib64\n"},
+        {**SWAPPABLE, ENV: f"export LD_LIBRARY_PATH={CRAY}\n"},
         (OK, "libraries", "it needs (1 from the host)"),
-        host=fabric("18.2", directory="/opt/cray/libfabric/1.15.2.0/lib64"),
+        host=fabric("18.2", directory=CRAY),
         binds=("/opt/cray",),
     ),
     scene(
         "the same, too old for the plugin",
-        {**BARE, **plugin("FABRIC_1.8"), ENV: "export LD_LIBRARY_PATH=/opt/cray/libfabric/1.15.2.0/lib64\n"},
-        (FAIL, "versions", "/opt/cray/libfabric/1.15.2.0/lib64/libfabric.so.1 does not define FABRIC_1.8"),
-        host=fabric("18.2", directory="/opt/cray/libfabric/1.15.2.0/lib64"),
+        {**BARE, **plugin("FABRIC_1.8"), ENV: f"export LD_LIBRARY_PATH={CRAY}\n"},
+        (FAIL, "versions", f"{CRAY}/libfabric.so.1 does not define FABRIC_1.8"),
+        host=fabric("18.2", directory=CRAY),
         binds=("/opt/cray",),
     ),
     scene(
         "a link within the bound tree",
         {**BARE, **plugin(), ENV: "export LD_LIBRARY_PATH=/opt/cray/libfabric/default\n"},
-        host={
-            **fabric("18.2", directory="/opt/cray/libfabric/1.15.2.0"),
-            "/opt/cray/libfabric/default": Link("1.15.2.0"),
-        },
+        host={**fabric("18.2", directory=CRAY), "/opt/cray/libfabric/default": Link("1.15.2.0/lib64")},
         binds=("/opt/cray",),
     ),
     slingshot(
@@ -445,18 +438,12 @@ SCENES = (
         (OK, "mpi-family", "both are MPI ABI"),
         host=named(f"{NET}/libmpi_abi.so.0", stub("libmpi_abi.so.0"), "libmpi_abi.so.0.0.1"),
     ),
-    scene(
+    under_pmi2(
         "Open MPI 5 under srun --mpi=pmi2",
         {**BARE, **open_mpi("40.40.8", orte=False)},
         (WARN, "pmi", "each rank would run on its own"),
-        site={"launcher": Launcher(srun=("--mpi=pmi2",))},
     ),
-    scene(
-        "Open MPI 4 under srun --mpi=pmi2",
-        {**BARE, **open_mpi()},
-        site={"launcher": Launcher(srun=("--mpi=pmi2",))},
-        silent=("pmi",),
-    ),
+    under_pmi2("Open MPI 4 under srun --mpi=pmi2", {**BARE, **open_mpi()}, silent=("pmi",)),
     scene(
         "Open MPI 5 under srun --mpi=pmix",
         {**BARE, **open_mpi("40.40.8", orte=False)},
@@ -481,10 +468,10 @@ SCENES = (
     # Slingshot
     slingshot(
         "Slingshot, and the provider inside",
-        {**BARE, **fabric("28.0", CXI, upto=8), **named(f"/usr/lib64/{CXI}", stub(CXI), "libcxi.so.1.5.0"), **plugin()},
+        WITH_CXI,
         (OK, "slingshot", "libfabric 2.2.0 with the Slingshot provider"),
         (OK, "libcxi", "not newer"),
-        host=named(f"/usr/lib64/{CXI}", stub(CXI), "libcxi.so.1.6.0"),
+        host=libcxi("1.6.0"),
     ),
     slingshot(
         "Slingshot, and the provider beside libfabric",
@@ -510,13 +497,7 @@ SCENES = (
     ),
     slingshot(
         "Slingshot, and besides a plugin that works another that does not",
-        {
-            **BARE,
-            **fabric("28.0", CXI, upto=8),
-            **named(f"/usr/lib64/{CXI}", stub(CXI), "libcxi.so.1.5.0"),
-            **plugin(),
-            **plugin("FABRIC_1.9", path="/usr/lib64/libnccl-net-other.so"),
-        },
+        {**WITH_CXI, **plugin("FABRIC_1.9", path="/usr/lib64/libnccl-net-other.so")},
         (WARN, "versions", "libnccl-net-other.so"),
         (OK, "slingshot", "with the Slingshot provider"),
     ),
@@ -536,11 +517,8 @@ SCENES = (
     slingshot(
         "Slingshot, and one more plugin, with its own libfabric, that NCCL does not find",
         {
-            **BARE,
-            **fabric("28.0", CXI, upto=8),
-            **named(f"/usr/lib64/{CXI}", stub(CXI), "libcxi.so.1.5.0"),
+            **WITH_CXI,
             **mpich(),
-            **plugin(),
             **fabric("20.0", directory="/opt/hpcx/lib"),
             **plugin(path="/opt/hpcx/lib/librccl-net.so", runpath="$ORIGIN"),
         },
@@ -551,14 +529,14 @@ SCENES = (
         "Slingshot, the provider swapped in",
         SWAPPABLE,
         (OK, "slingshot", "libfabric 1.22.0 with the Slingshot provider"),
-        host={**fabric("25.0", CXI, upto=7, directory=NET), f"{NET}/{CXI}": stub(CXI)},
+        host=HOST_CXI,
         site=SLINGSHOT,
     ),
     slingshot(
         "Slingshot, and a libcxi newer than the host's",
-        {**BARE, **fabric("30.0", CXI, upto=8), **named(f"/usr/lib64/{CXI}", stub(CXI), "libcxi.so.1.6.0"), **plugin()},
+        {**BARE, **fabric("30.0", CXI, upto=8), **libcxi("1.6.0"), **plugin()},
         (WARN, "libcxi", "1.6.0 is newer than the host's 1.5.0"),
-        host=named(f"/usr/lib64/{CXI}", stub(CXI), "libcxi.so.1.5.0"),
+        host=libcxi("1.5.0"),
     ),
     scene(
         "two libfabrics for one process",
@@ -664,28 +642,15 @@ SCENES = (
     ),
     nvidia("an image that holds both CUDA and ROCm", {**CUDA_12, **ROCM_ENV}, host=DRIVER, silent=("gpu-vendor",)),
     nvidia("--nv: a driver that fits", {**BARE, **fabric("20.0"), **plugin("FABRIC_1.3", "libcuda.so.1")}, host=DRIVER),
-    scene(
+    rocm(
         "--rocm: what the image's LD_LIBRARY_PATH leads to comes first",
-        {
-            **BARE,
-            "/usr/lib/librccl.so.1": stub("librccl.so.1", "libdrm_amdgpu.so.1"),
-            "/srv/lib/libdrm_amdgpu.so.1": stub("libdrm_amdgpu.so.1"),
-            ENV: "export LD_LIBRARY_PATH=/srv/lib\n",
-        },
-        host={"/usr/lib64/libdrm_amdgpu.so.1": stub("libdrm_amdgpu.so.1")},
-        site={"gpu": Gpus("amd", runtime_flags=("--rocm",))},
+        {**RCCL, f"/srv/lib/{DRM}": stub(DRM), ENV: "export LD_LIBRARY_PATH=/srv/lib\n"},
         silent=("injection",),
     ),
-    scene(
+    rocm(
         "--rocm: the host's library in the place of the image's",
-        {
-            **BARE,
-            "/usr/lib/librccl.so.1": stub("librccl.so.1", "libdrm_amdgpu.so.1"),
-            "/usr/lib/libdrm_amdgpu.so.1": stub("libdrm_amdgpu.so.1"),
-        },
-        (WARN, "injection", "/.singularity.d/libs/libdrm_amdgpu.so.1 instead of /usr/lib/libdrm_amdgpu.so.1"),
-        host={"/usr/lib64/libdrm_amdgpu.so.1": stub("libdrm_amdgpu.so.1")},
-        site={"gpu": Gpus("amd", runtime_flags=("--rocm",))},
+        {**RCCL, f"/usr/lib/{DRM}": stub(DRM)},
+        (WARN, "injection", f"/.singularity.d/libs/{DRM} instead of /usr/lib/{DRM}"),
     ),
 )
 

@@ -186,15 +186,19 @@ def test_a_bad_node_ends_the_job_and_is_named(scripts: Scripts, tmp_path: Path) 
     assert not (tmp_path / "submitted").exists()
 
 
-def test_a_node_without_an_answer_ends_the_job(scripts: Scripts, tmp_path: Path) -> None:
-    ran = check(scripts, tmp_path, ANSWERING="nid001")
-    assert (ran.status, "nid002: no answer" in ran.stderr) == (1, True)
-
-
-def test_the_job_continues_if_the_check_itself_fails(scripts: Scripts, tmp_path: Path) -> None:
-    ran = check(scripts, tmp_path, ANSWERING="")
-    assert ran.status == 0
-    assert "srun: error: Unable to create step" in ran.stderr and "continuing without the check" in ran.stderr
+@pytest.mark.parametrize(
+    ("env", "status", "said"),
+    [
+        ({"ANSWERING": "nid001"}, 1, ["nid002: no answer"]),
+        ({"ANSWERING": ""}, 0, ["srun: error: Unable to create step", "continuing without the check"]),
+        ({"SLURM_JOB_ID": ""}, 2, ["not inside a Slurm job"]),
+    ],
+)
+def test_what_cannot_be_checked_is_told(
+    scripts: Scripts, tmp_path: Path, env: dict[str, str], status: int, said: list[str]
+) -> None:
+    ran = check(scripts, tmp_path, **env)
+    assert ran.status == status and all(words in ran.stderr for words in said)
 
 
 def test_the_script_is_submitted_again_without_bad_nodes(scripts: Scripts, tmp_path: Path) -> None:
@@ -216,8 +220,3 @@ def test_a_script_is_not_submitted_again_forever(scripts: Scripts, tmp_path: Pat
 @pytest.mark.parametrize("words", [("--all",), ("--resubmit",), ("--resubmit", "/nowhere"), ("", "")])
 def test_other_words_are_refused(scripts: Scripts, tmp_path: Path, words: tuple[str, ...]) -> None:
     assert check(scripts, tmp_path, *words).status == 2
-
-
-def test_outside_a_job_there_is_nothing_to_check(scripts: Scripts, tmp_path: Path) -> None:
-    ran = check(scripts, tmp_path, SLURM_JOB_ID="")
-    assert (ran.status, "not inside a Slurm job" in ran.stderr) == (2, True)

@@ -35,6 +35,7 @@ FIRST_HOSTS = [
     (",a", "a"),
     ("a,", "a"),
     ("a[1-65536]", "a1"),
+    *((f"{blank}nid[001-002]{blank}", "nid001") for blank in (" ", "\t", "  \t ")),
 ]
 
 KEPT_SUFFIXES = [
@@ -79,31 +80,13 @@ def test_refuses_nonsense_with_one_message_and_no_output(scripts: Scripts, hosts
     assert not (tmp_path / "pwned").exists()
 
 
-@pytest.mark.parametrize("blank", [" ", "\t", "  \t "])
-def test_blanks_at_the_ends_do_not_matter(scripts: Scripts, blank: str) -> None:
-    assert scripts("get-master", f"{blank}nid[001-002]{blank}").stdout == "nid001\n"
-
-
-@pytest.mark.parametrize(
-    ("env", "first"),
-    [
-        pytest.param(
-            {"SLURM_STEP_NODELIST": "a[1-2]", "SLURM_JOB_NODELIST": "b", "SLURM_NODELIST": "c"}, "a1", id="step first"
-        ),
-        pytest.param({"SLURM_JOB_NODELIST": "b[2]", "SLURM_NODELIST": "c"}, "b2", id="then job"),
-        pytest.param({"SLURM_NODELIST": "c"}, "c", id="then the old name"),
-        pytest.param({"SLURM_STEP_NODELIST": "", "SLURM_JOB_NODELIST": "b"}, "b", id="empty is not there"),
-    ],
-)
-def test_without_an_argument_the_list_is_of_the_step_or_the_job(
-    scripts: Scripts, env: dict[str, str], first: str
-) -> None:
-    assert scripts("get-master", env=env).stdout == f"{first}\n"
-
-
 @pytest.mark.parametrize(
     ("env", "host"),
     [
+        pytest.param({"SLURM_STEP_NODELIST": "a[1-2]", "SLURM_JOB_NODELIST": "b"}, "a1", id="step first"),
+        pytest.param({"SLURM_JOB_NODELIST": "b[2]", "SLURM_NODELIST": "c"}, "b2", id="then job"),
+        pytest.param({"SLURM_NODELIST": "c"}, "c", id="then the old name"),
+        pytest.param({"SLURM_STEP_NODELIST": "", "SLURM_JOB_NODELIST": "b"}, "b", id="empty is not there"),
         pytest.param({"TORCHELASTIC_RUN_ID": "x", "MASTER_ADDR": "nid7"}, "nid7", id="torchrun"),
         pytest.param({**openmpi(3, 4, 4), "HOSTNAME": "login1"}, socket.gethostname(), id="Open MPI on one node"),
         pytest.param({**mpich(3, 4, 4), "HOSTNAME": "login1"}, socket.gethostname(), id="MPICH on one node"),
@@ -112,7 +95,9 @@ def test_without_an_argument_the_list_is_of_the_step_or_the_job(
         pytest.param({**openmpi(3, 2, 4), "SLURM_JOB_NODELIST": "n[3-4]"}, "n3", id="Open MPI in a job of Slurm"),
     ],
 )
-def test_without_slurm_it_is_the_host_that_others_name(scripts: Scripts, env: dict[str, str], host: str) -> None:
+def test_without_an_argument_it_is_the_host_that_the_environment_names(
+    scripts: Scripts, env: dict[str, str], host: str
+) -> None:
     assert scripts("get-master", env=env).stdout == f"{host}\n"
 
 

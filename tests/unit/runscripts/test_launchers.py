@@ -88,7 +88,6 @@ def torchrun(**more: str) -> dict[str, str]:
         pytest.param(flux(5, 2, 8), "5 1 8 4 1", id="Flux"),
         pytest.param(flux(5, 2, 8, cyclic=True), "5 2 8 4 1", id="Flux, dealt out in turn"),
         pytest.param(torchrun(), "11 3 16 8 1", id="torchrun"),
-        pytest.param(task(3), "3 0 4 1 1", id="srun"),
     ],
 )
 def test_a_rank_knows_its_place(rank: Rank, env: dict[str, str], place: str) -> None:

@@ -166,10 +166,6 @@ def test_a_wrong_option_is_refused_once_for_all_ranks(
     assert not (tmp_path / "pwned").exists()
 
 
-def test_a_rank_that_alone_refuses_prints_the_reason(rank: Rank) -> None:
-    assert rank(task(1, (3, 1)), "--tee=3", "x.py").stderr.startswith(f"{DISTRIBUTED}: rank 1: ")
-
-
 @pytest.mark.parametrize("number", [0, 1])
 def test_an_option_without_its_value_is_refused_once(rank: Rank, number: int) -> None:
     ran = rank(task(number), "--launcher")
@@ -215,18 +211,17 @@ ROCPROFV3 = ("--hip-trace", "--stats", "--output-directory", "{}", "--")
             id="py-spy with times",
         ),
         pytest.param("perf", (), ["record", "-g", "--output={}.perf.data", "--", "python", "x.py"], id="kernel too"),
-        pytest.param("nsys", ("--profiler=mine -o  'a *"), ["-o", "'a", "*", "python", "x.py"], id="the user's own"),
+        pytest.param("nsys", ("--profiler=mine -o  'a *",), ["-o", "'a", "*", "python", "x.py"], id="the user's own"),
     ],
 )
 def test_one_rank_is_profiled(
     rank: Rank, tmp_path: Path, profiler: str, given: tuple[str, ...], words: list[str]
 ) -> None:
-    options = (given,) if isinstance(given, str) else given
     for name in (profiler, "py-spy", "mine"):  # the image has only one of AMD's two
         make_program(tmp_path / "python-bin" / name)
     profilers = ("rocprofv3", "rocprof") if profiler.startswith("rocprof") else (profiler,)
     rank.scripts.change(profilers=profilers)
-    ran = [rank(task(number), "--profile-rank", "2,7" if number < 0 else "02", *options, "x.py") for number in (1, 2)]
+    ran = [rank(task(number), "--profile-rank", "02", *given, "x.py") for number in (1, 2)]
     output = f"{Path.cwd()}/hpcmod-profile-4711-rank2"
     assert ran[0].arguments == ["x.py"]
     assert ran[1].arguments == [word.format(output) for word in words]

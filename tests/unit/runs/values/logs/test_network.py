@@ -51,9 +51,20 @@ def test_names_the_fast_network_in_one_line() -> None:
     assert describe_network(read_log("")) == ""
 
 
-def test_the_machines_network_is_fine() -> None:
-    assert levels(OFI, SLINGSHOT) == [("ok", "network")]
-    assert levels(IB, INFINIBAND) == [("ok", "network")]
+@pytest.mark.parametrize(
+    ("text", "expected", "level"),
+    [
+        (OFI, SLINGSHOT, "ok"),
+        (IB, INFINIBAND, "ok"),
+        (OFI + "NCCL INFO Using network Socket\n", SLINGSHOT, "fail"),
+        (OFI.replace("is cxi", "is tcp"), SLINGSHOT, "fail"),
+        ("NCCL INFO Using network AWS Libfabric", SLINGSHOT, "unknown"),
+        (OFI, Network(), "unknown"),
+        *((text, SLINGSHOT, "unknown") for text in ("", "epoch 1 loss 0.5", "NCCL INFO cudaDriverVersion 12040")),
+    ],
+)
+def test_the_network_is_rated_by_that_of_the_machine(text: str, expected: Network, level: str) -> None:
+    assert levels(text, expected) == [(level, "network")]
 
 
 def test_sockets_fail_with_the_reason_that_concerns_this_machine() -> None:
@@ -71,22 +82,6 @@ def test_sockets_fail_with_the_reason_that_concerns_this_machine() -> None:
 def test_sockets_without_a_reason_say_so() -> None:
     (finding,) = judge_network(read_log("NCCL INFO Using network Socket"), SLINGSHOT)
     assert finding.found.endswith("the logs do not say why")
-
-
-def test_some_ranks_over_sockets_fail() -> None:
-    assert levels(OFI + "NCCL INFO Using network Socket\n", SLINGSHOT)[0] == ("fail", "network")
-
-
-def test_another_provider_fails() -> None:
-    assert levels(OFI.replace("is cxi", "is tcp"), SLINGSHOT)[0] == ("fail", "network")
-
-
-def test_libfabric_without_a_provider_is_unknown() -> None:
-    assert levels("NCCL INFO Using network AWS Libfabric", SLINGSHOT) == [("unknown", "network")]
-
-
-def test_a_profile_without_a_fabric_leaves_it_unknown() -> None:
-    assert levels(OFI, Network()) == [("unknown", "network")]
 
 
 @pytest.mark.parametrize(
@@ -112,11 +107,6 @@ def test_unknown_warnings_are_shown_and_not_judged() -> None:
     shown = [finding.found for finding in judge_network(read_log(many), SLINGSHOT) if finding.rule == "unknown-warning"]
     assert shown[:2] == ["NCCL WARN odd 0", "NCCL WARN odd 1"]
     assert shown[-1] == "2 more warnings that no rule knows"
-
-
-@pytest.mark.parametrize("text", ["", "epoch 1 loss 0.5", "NCCL INFO cudaDriverVersion 12040"])
-def test_logs_without_a_network_are_unknown(text: str) -> None:
-    assert levels(text, SLINGSHOT) == [("unknown", "network")]
 
 
 @pytest.mark.parametrize(
