@@ -126,7 +126,6 @@ FAULTS = (
         "X_PATH",
     ),
     _edit("Tool-1.2.eb", "misspelt help", '"Tool 1.2"', '"Tool 1.2: set SINGULAIRTY_BINDPATH"'),
-    _edit("Tool-1.2.eb", "dead assignment", "image =", "local_a = '1'\nlocal_a = '2'\nimage =", "local_a = '2'"),
     _edit("Tool-1.2.eb", "another module's image", '"Tool 1.2"', '"Tool 1.2: singularity exec $SIFJAX"'),
     _edit("Tool-1.2.eb", "parameter misspelt", "wrapped_commands", "wraped_commands"),
     _edit("Tool-1.2.eb", "no class", "moduleclass = 'tools'", "moduleclass = 'toolz'"),

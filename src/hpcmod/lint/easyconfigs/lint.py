@@ -28,14 +28,9 @@ def installs_a_container(text: str) -> bool:
 
 
 def lint_easyconfig(text: str, path: Path, *, exists: Callable[[str], bool] = os.path.lexists) -> tuple[Finding, ...]:
-    """Find the mistakes in an easyconfig, in the order of its lines. It is read, never run.
+    """Find the mistakes in an easyconfig, in the order of its lines: it is read, never run.
 
-    Parameters
-    ----------
-    path
-        The file; its name is compared with its content.
-    exists
-        Returns whether a path exists on this machine.
+    `exists` returns whether a path exists on this machine.
     """
     try:
         recipe = LintContext.at(text, path, exists)

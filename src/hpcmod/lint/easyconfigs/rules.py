@@ -12,7 +12,7 @@ from hpcmod.core.values.reference import ImageReference
 from hpcmod.lint.easyconfigs.context import LintContext, fault
 from hpcmod.machine.values.bind import Bind
 from hpcmod.modules.values.parameters import MODULE_CLASSES, NEAR_PARAMETERS, PARAMETERS
-from hpcmod.modules.values.python_text import find_unused_assignments, source_lines
+from hpcmod.modules.values.python_text import source_lines
 from hpcmod.modules.values.spec import parse_commands, parse_environment
 from hpcmod.modules.values.written_binds import binds_of
 
@@ -26,9 +26,7 @@ _SUM = re.compile(r"[0-9a-f]{64}")
 def rule_needs_names(recipe: LintContext) -> Iterator[Finding]:
     for name in ("easyblock", "name", "version"):
         if name in recipe.unknown:
-            problem = (
-                f"{name} cannot be determined without running it, so little of it is checked: {recipe.unknown[name]}"
-            )
+            problem = f"{name} is known only if the file is run, so little is checked: {recipe.unknown[name]}"
             yield fault(recipe.line(name), "unseen", WARN, problem, "Write it as a plain string.")
         elif not recipe.string(name):
             problem = f"{name} is not set, or not a string"
@@ -41,14 +39,12 @@ def rule_needs_names(recipe: LintContext) -> Iterator[Finding]:
 
 
 def rule_file_name(recipe: LintContext) -> Iterator[Finding]:
-    name, version = recipe.string("name"), recipe.string("version")
+    name, version, suffix = (recipe.string(key) for key in ("name", "version", "versionsuffix"))
     if not (name and version) or "versionsuffix" in recipe.unknown:
         return
-    expected = f"{name}-{version}{recipe.string('versionsuffix')}.eb"
+    expected = f"{name}-{version}{suffix}.eb"
     if recipe.path.name != expected:
-        problem = (
-            f"the file is called {recipe.path.name}, but installs {name}/{version}{recipe.string('versionsuffix')}"
-        )
+        problem = f"the file is called {recipe.path.name}, but installs {name}/{version}{suffix}"
         cure = f"Rename it to {expected}, or correct its name and version."
         yield fault(recipe.assigned("name"), "file-name", FAIL, problem, cure)
 
@@ -152,12 +148,6 @@ def rule_variables_of_others(recipe: LintContext) -> Iterator[Finding]:
             told.add(name)
             problem = f"${name} belongs to another module, and this one does not set it"
             yield fault(number, "other-module", WARN, problem, f"Use a variable of this module: {match[2]}{own}.")
-
-
-def rule_assigned_twice(recipe: LintContext) -> Iterator[Finding]:
-    for name, line, first in find_unused_assignments(recipe.text):
-        problem = f"{name} is assigned again, and its value of line {first} is never used"
-        yield fault(line, "assigned-twice", WARN, problem, "Remove one of the two.")
 
 
 def rule_checked_sums(recipe: LintContext) -> Iterator[Finding]:

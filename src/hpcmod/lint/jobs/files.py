@@ -30,7 +30,7 @@ def read_batch_file(path: Path) -> str:
     """Return the text of a batch script, with carriage returns: they are among the mistakes.
 
     Raises NotFoundError if the file does not exist; BadInputError if it is not a regular file, too large for sbatch, or
-    no text.
+    not text.
     """
     if not path.exists():
         raise NotFoundError(f"{path}: no such file", "Give a batch script: hpcmod lint train.sh")

@@ -24,14 +24,7 @@ WASTEFUL = {
 
 
 def lint_job(text: str, site: Site) -> tuple[Finding, ...]:
-    """Return the mistakes in a batch script, in line order.
-
-    Parameters
-    ----------
-    text
-        The complete script. It is read, never run, so what depends on the values of variables is not found.
-    site
-        The machine it is for, because some rules depend on it.
+    """Return the mistakes in a batch script for a machine, in line order: it is read, never run.
 
     Raises LackingError if the machine has another scheduler than Slurm: the rules are those of sbatch and srun.
     """

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
-from collections.abc import Iterator
 
 from hpcmod.modules.values.static_values import read_static_values
 
@@ -54,25 +52,3 @@ def _line_starts(text: str) -> list[int]:
 
 def _assigns(node: ast.stmt, name: str) -> bool:
     return isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [name]
-
-
-def find_unused_assignments(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield local variables that are assigned again before anything uses them: name, line, and line of the first.
-
-    Raises SyntaxError if the text is not valid Python.
-    """
-    open_: dict[str, int] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # invalid escape sequences are common in embedded shell scripts
-        body = ast.parse(text).body
-    for node in body:
-        for child in ast.walk(node):
-            if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load):
-                open_.pop(child.id, None)
-        names = [ast.unparse(target) for target in node.targets] if isinstance(node, ast.Assign) else []
-        for name in names:
-            if name.startswith("local_") and name in open_:
-                yield name, node.lineno, open_[name]
-            open_[name] = node.lineno
-        if not isinstance(node, (ast.Assign, ast.Expr)):
-            open_.clear()

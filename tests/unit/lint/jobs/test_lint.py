@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -92,7 +93,12 @@ COMMAND_LINES = [
     ('cd $(dirname "$(readlink -f "$0")")\n', ["script-directory"]),
     ("limit = 4\nHF_HUB_OFFLINE=1\nmodule /project/modules\n", ["blank-in-assignment", "not-exported", "module-path"]),
     ("NCCL_TEST_PATH=/usr/nccl-tests\nmodule un X\nmodule --force sw A B\nmodule\n", []),
-    ("module python/3.11 R\nmodule laod R\n", ["module-path"] * 2),
+    ("module python/3.11 R\nmodule laod R\nmodule petsc\nmodule gcc R\n", ["module-path"] * 4),
+    ("module delete R\nmodule remove-path A b\nmodule saverm a\nmodule is-saved a\nmodule isloaded R\n", []),
+    ("module tryload R\nmodule apropos R\nmodule stashpop\nmodule cacheclear\nmodule lo R\nmodule is-used R\n", []),
+    ("singularity exec -B ${A:-/a,b}:c a.sif ls\n", ["bind-target"]),
+    ("echo '%(date)s'\nif true; then\n", ["syntax"]),
+    ("echo %(date)s\n", []),
     ("if [[ $SLURM_PROCID -eq 0 ]]; then ./a; fi\n", []),
     ("./a <input file> \\\n  > out\n", ["syntax"]),
     ('"""\nfor a in b; do sbatch x.sh $a; done\n"""\necho """x"""\n', ["syntax"]),
@@ -136,6 +142,13 @@ DIRECTIVES = [
     ("--mem=1G --mem-per-cpu=1G", "", ["contradiction"]),
     ("-n _N_ -t 1\n#SBATCH -o ${A}\n#SBATCH -J ${B}\n#SBATCH -e ${C}\n#SBATCH -w ${D}", "", []),
     ("-t 1\n@more@\n#SBATCH --ntasks=4", "", []),
+    ("-t 1\n${CMD}\n#SBATCH --ntasks=4", "", ["late-directive"]),
+    ("-t 1\n./a\n#SBATCH --ntasks=4\n...", "", ["late-directive"]),
+    ("-D ${HOME}\n#SBATCH -o ${HOME}/a\n#SBATCH -e ${HOME}/b\n#SBATCH -i ${HOME}/c", "", ["directive-variable"] * 4),
+    ("--export=A=1  # SLURM_EXPORT_ENV", "srun ./a  # SLURM_EXPORT_ENV\n", ["export-none"]),
+    ("--export=A=1", "unset SLURM_EXPORT_ENV\nsrun ./a\n", []),
+    ("-g4", "", ["unknown-option"]),
+    ("--mail-type=START", "", ["bad-value"]),
     ("--gpus-per-node=gpu:8", "", ["bad-value"]),
     ("\u2013-time=10", "", ["typeset-characters"]),
 ]
@@ -259,6 +272,33 @@ def test_a_step_that_needs_more_than_its_job_is_refused(asked: str, step: str, r
 def test_only_some_releases_of_slurm_forget_the_cpus_of_a_task(release: str, found: int) -> None:
     script = "#!/bin/bash\n#SBATCH -A p -p standard-g -N1 -n8 -c7\nsrun ./a\n"
     assert len(lint_job(script, with_slurm("lumi", release))) == found
+
+
+@pytest.mark.parametrize(
+    ("before", "goes_on"),
+    [
+        ("exec </dev/null", True),
+        ("exec  > >(tee log) 2>&1", True),
+        ("exec {log}>log", True),
+        ("exit=0", True),
+        ("cd $X ||  # gone\nexit 1", True),
+        ("exec ./a | tee log", True),
+        ("f() {\n  exit\n}", True),
+        ("[ $X ] || exit", True),
+        ("exec julia <<EOF\n1\nEOF", True),
+        ("exit 0  # done", False),
+        ("exec ./a \\\n  > log", False),
+    ],
+)
+def test_what_follows_the_end_of_a_script_is_not_read(before: str, goes_on: bool) -> None:
+    assert rules_of(f"{before}\nmodule laod R\n") == ["module-path"] * goes_on
+
+
+@pytest.mark.parametrize("line", ["# a\n", "cat <<EOF\n", "exit\n"])
+def test_a_long_script_is_read_in_seconds(line: str) -> None:
+    start = process_time()
+    lint_job(HEAD + line * 20_000, site("lumi"))
+    assert process_time() - start < 10
 
 
 LOADS = ("module load -s X", "module --force purge; ml X", "ml -t +X", "module restore")

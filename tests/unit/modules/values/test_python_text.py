@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcmod.core.errors import BadInputError
-from hpcmod.modules.values.python_text import assign_strings, find_unused_assignments, source_lines
+from hpcmod.modules.values.python_text import assign_strings, source_lines
 
 SHA256 = "ab" * 32
 BREAKS = ("\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
@@ -66,10 +66,3 @@ def test_lines_are_counted_as_python_counts_them(text: str) -> None:
 def _comments(text: str) -> str:
     """Return a text with the same line endings in which every line is a comment."""
     return "".join("#" + line.replace("\x00", "") for line in source_lines(text))
-
-
-def test_a_local_variable_assigned_again_before_its_use_is_found() -> None:
-    text = (
-        "local_a = 1\nlocal_b = 2\nx = local_b\nlocal_b = 3\nlocal_a = 4\nlocal_c = 1\nif x:\n    y = 1\nlocal_c = 2\n"
-    )
-    assert list(find_unused_assignments(text)) == [("local_a", 5, 1)]

@@ -32,15 +32,13 @@ TOOLS = {
     "sha256sum", "md5sum", "jq", "sync", "disown", "eval", "select_gpu", "pkill",
 }  # fmt: skip
 """Utilities that a script runs: one core is enough for them, and they need no libraries of the user."""
-_LOADS = ("load", "add", "swap", "switch", "sw", "try-load", "try-add", "load-any")
-_LOADS_NOTHING = (
-    "avail", "av", "del", "help", "key", "keyword", "list", "overview", "purge", "reset", "rm", "save", "savelist",
-    "show", "spider", "unload", "unuse", "use", "whatis", "li", "remove", "display", "update", "refresh", "reload",
-    "aliases", "append-path", "clear", "config", "describe", "disable", "info-loaded", "is-avail", "is-loaded", "lint",
-    "mcc", "path", "prepend-path", "search", "setenv", "sh-to-mod", "source", "state", "stash", "test", "tablelist",
-)  # fmt: skip
-MODULE_COMMANDS = (*_LOADS, *_LOADS_NOTHING, "restore")
-"""Of Lmod and of Tcl's modules, which take what they begin with, too."""
+_LOADS = re.compile(r"(?:try[-_]?)?(?:add?|load?)(?:-any)?|try|sw(?:ap|itch)?")
+MODULE_COMMAND = re.compile(
+    r"ad|ali|appe|apr|auto|av|cache|cat|clea|conf|del|des|dis|edi|era|gd|getd|h(?:elp?)?$|info-|init|is[-_aAlL]|"
+    r"k(?:ey.*)?$|ld$|l(?:is?)?$|lin|list|lo$|loa|mcc?$|mod-|ov|path|prepe|pu|re[flms]|r$|rm$|s$|sav|sd$|sea|set[de]|"
+    r"sh$|sho|sh-|sl$|sou|sp$|spi|sta[st]|sw|table|tes|try|un|up|use?$|variant|w$|wh"
+)
+"""How the commands of Lmod and Environment Modules begin, both of which accept abbreviations."""
 _PLACEHOLDER = re.compile(r"(?<![<\w(])<[A-Za-z](?:[\w ./-]*[\w/])?>(?![(&])|(?<=/)<[A-Za-z]\w*>")
 _REFERENCE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
@@ -235,9 +233,9 @@ def _loaded(call: Call) -> Sequence[Word]:
     verb = words[0].plain if words else ""
     if verb == "restore":
         return words[:1]
-    if verb in _LOADS:
+    if _LOADS.fullmatch(verb):
         return words[1:]
-    return words if call.name == "ml" and verb not in _LOADS_NOTHING else ()
+    return words if call.name == "ml" and not MODULE_COMMAND.match(verb) else ()
 
 
 def is_unescaped(text: str, variable: str) -> bool:

@@ -6,12 +6,10 @@ import re
 from dataclasses import dataclass
 
 from hpcmod.lint.jobs.reading.options import SLURM_FLAGS, SLURM_SHORT, Option, read_options
-from hpcmod.lint.jobs.reading.syntax import Command, Word, find_syntax_error, read_shell_commands
+from hpcmod.lint.jobs.reading.syntax import Command, Word, find_syntax_error, read_shell_commands, until_end
 
 _DIRECTIVE = "#SBATCH"
 _WORD = re.compile(r"(?:[^\s\"']|\"[^\"]*\"|'[^']*'|[\"'])+")
-_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*[\"'\\]?([^\s\"'\\;|&<>()]+).*\n(?:.*\n)*?\t*\1\r?$", re.MULTILINE)
-_EXIT = re.compile(r"(?<![|&\\]\n)^[ \t]*(?:exit\b[^|&]*?|exec (?![\d>&{]).*)\n(?=\s*\S)", re.MULTILINE)
 _SHELL = re.compile(r"#!.*\b(?:ba|da|k)?sh\b|(?!#!)")
 """First line of what bash can read: a script for the C shell or Python is not read as one."""
 
@@ -47,8 +45,7 @@ def read_batch_script(text: str) -> BatchScript:
     """Read a batch script; never fails."""
     is_shell = _SHELL.match(text) is not None
     is_checked = is_shell and "\r\n" not in text and not re.match("#!.*ksh", text)
-    ends = [match.end() for match in _EXIT.finditer(text)] if is_checked else []
-    text = next((text[:end] for end in ends if not find_syntax_error(text[:end])), text)  # bash reads no further
+    text = until_end(text) if is_checked else text
     error = find_syntax_error(text) if is_checked else None
     lines = tuple(text.split("\n"))
     commented = (not line.strip() or line.lstrip().startswith("#") for line in lines)
@@ -60,7 +57,7 @@ def read_batch_script(text: str) -> BatchScript:
     commands = read_shell_commands(text) if is_shell else ()
     words = (word for command in commands for word in command.words if re.search(r"[\"']|<<", word.text))
     texts = [(word.line, word.text.count("\n")) for word in words if "\n" in word.text]
-    texts += [(text.count("\n", 0, match.start()) + 2, match[0].count("\n") - 1) for match in _DOCUMENT.finditer(text)]
+    texts += [(each.line, each.text.count("\n") + 1) for command in commands for each in command.documents]
     documents = frozenset(number for start, more in texts for number in range(start, start + more + 1))
     given = (number for number, line in numbered if re.match(r"#SBATCH\s*-", line))
     late = tuple(number for number in given if number > first and number not in documents)

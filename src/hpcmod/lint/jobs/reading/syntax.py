@@ -87,9 +87,22 @@ def read_shell_commands(text: str, line: int = 1) -> tuple[Command, ...]:
     return tuple(reading.commands)
 
 
+def until_end(text: str) -> str:
+    """Return a script up to the `exit`, or `exec` of a program, at which bash always ends: what follows may be text."""
+    children = _parser().parse(text.encode(errors="replace")).root_node.children
+    for node, follower in zip(children, children[1:]):
+        command = node.child_by_field_name("body") or node
+        words = [word.text or b"" for word in command.children] if command.type == "command" else []
+        ends = words[:1] == [b"exit"] or (words[:1] == [b"exec"] and words[1:] and words[1][:1] != b"{")
+        if ends and b"<<" not in (node.text or b"") and follower.type != "&":
+            until = "\n".join([*text.split("\n")[: node.end_point[0] + 1], ""])
+            return text if find_syntax_error(until) else until  # the grammar can be wrong about it
+    return text
+
+
 def find_syntax_error(text: str) -> tuple[int, str] | None:
     """Return the line and message of the first syntax error, which bash itself finds; it runs nothing of the text."""
-    patterns = ("-O", "extglob") if re.search(r"^\s*shopt .*\bextglob\b", text, re.MULTILINE) else ()
+    patterns = ("-O", "extglob") if re.search(r"^[ \t]*shopt .*\bextglob\b", text, re.MULTILINE) else ()
     done = run(["bash", *patterns, "-n", "/dev/stdin"], env={"LC_ALL": "C"}, stdin=text, timeout=10)
     kinds = "syntax error|unexpected EOF|here-document|.*bad sub"
     message = re.search(rf"line (\d+): (?:warning: )?((?:{kinds}).*)", done.stderr)

@@ -10,6 +10,7 @@ from hpcmod.lint.jobs.rules.container import module_variable
 from hpcmod.machine.values.site import RUNTIMES
 
 _BINDS = ("SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAINER_BINDPATH")
+_DEFAULT = r"\$\{[^}]{0,200}\}"
 _NO_GPU = TOOLS | {"pip", "pip3", "huggingface-cli", "hf", "samtools"}
 
 
@@ -18,8 +19,8 @@ def rule_bind_target(job: ScriptContext) -> Iterator[Fault]:
     given = [(option.value, option.line) for option in options if option.name == "bind"]
     given += [(variable.value, variable.line) for variable, call in job.settings if variable.name in _BINDS]
     for value, line in given:
-        for bind in re.sub(r"\$\{[^}]*\}", "$X", job.expand(value)).split(","):
-            source, *rest = bind.split(":")
+        for bind in re.findall(rf"(?:{_DEFAULT}|[^,])+", job.expand(value)):
+            source, *rest = re.findall(rf"(?:{_DEFAULT}|[^:])+", bind) or [""]
             if rest in (["ro"], ["rw"]):
                 problem = f"{bind}: {rest[0]} is not a path in the container, which must follow the first colon"
                 yield line, problem, f"Write {source}:{source}:{rest[0]}."

@@ -28,7 +28,7 @@ _FORMS = (
     ("mem(?:-per-.pu)?", r"\d+[KMGT]?B?", "an amount of memory", "NUMBERG"),
     ("partition", r"[^][<>]*", "a name", "NAME"),
     ("array", rf"{_TASKS}(?:,{_TASKS})*(?:%\d+\]?)?", "a list of task numbers", "1-10"),
-    ("mail-type", rf"(?:{_EVENT},)*{_EVENT},?", "a list of Slurm's events: sbatch drops the others", "END,FAIL"),
+    ("mail-type", rf"(?:{_EVENT},)*{_EVENT},?", "a list of Slurm's events", "END,FAIL"),
 )
 """Options: names, how sbatch reads a value, in words, and an example. Tried with sbatch 22.05."""
 _FILLED_IN = re.compile(r"[$!@{]|__|%\(|%\w+%|([A-Za-z])\1\1|[= ]_\w+_|=#|\s=|=\s+\S|\s\(\d+\)!?$")
@@ -39,8 +39,8 @@ _MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 def rule_unknown_option(job: ScriptContext) -> Iterator[Fault]:
     several = (job.number("nodes") or 1) > 1
-    for option in (*(job.script.options if several else ()), *(each for call in job.steps for each in call.srun or ())):
-        if option.name == "tasks":
+    for option in (*job.script.options, *(each for call in job.steps for each in call.srun or ())):
+        if option.name == "tasks" and (several or option not in job.script.options):
             problem = "--tasks is short for --tasks-per-node: as many tasks on each node"
             yield option.line, problem, f"Write --ntasks={option.value}."
         elif option.name in ("f", "g", "j", "y", "z"):
@@ -83,7 +83,8 @@ def _refused_value(name: str, value: str) -> tuple[str, str]:
     for names, form, meaning, example in _FORMS:
         if re.fullmatch(names, name) and not re.fullmatch(form, value, re.IGNORECASE):
             right = f"--{name}={example.replace('NUMBER', amount[0] if amount else 'NUMBER')}"
-            effect = "" if ":" in meaning else ": sbatch refuses the script"
+            some = name == "mail-type" and re.search(rf"\b{_EVENT}\b", value, re.IGNORECASE)
+            effect = ": sbatch ignores unknown ones" if some else ": sbatch refuses the script"
             return f" is not {meaning}{effect}", _time(value) if name == "time" else right
     if name.startswith("gpus") and value.startswith("gpu"):
         right = f"--{name}={last.lstrip('gpus=')}, or --gres={value}"

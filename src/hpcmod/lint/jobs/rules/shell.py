@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
+from itertools import accumulate
 
-from hpcmod.lint.jobs.reading.context import MODULE_COMMANDS, Fault, ScriptContext, is_unescaped
+from hpcmod.lint.jobs.reading.context import MODULE_COMMAND, Fault, ScriptContext, is_unescaped
 from hpcmod.lint.jobs.reading.slurm_names import OF_OTHER_SCHEDULERS, VARIABLES
 
 _USED = re.compile(r"\$(?:\{(\w+)([^}]*)\}|(\w+))")
@@ -14,6 +15,7 @@ _DASHES = "".join(chr(code) for code in (*range(0x2010, 0x2015), 0x2212))
 _QUOTES = "".join(chr(code) for code in (*range(0x2018, 0x2020), 0xB4, 0xAB, 0xBB))
 _DASHED = rf"-?[{_DASHES}][-{_DASHES}]*[A-Za-z]"
 _BUILTINS = {"cd", "source", ".", "export", "eval", "set", "unset", "ulimit", "trap", "alias", "conda activate"}
+_OF_MODULE = ("load", "unload", "avail", "purge", "list", "swap", "use", "restore")
 _OF_CONTAINER = ("WITH_CONDA", "WITH_VENV", "WITH_CONDA_VENV", "INIT_CONDA_VENV")
 """Variables that are set only in the container, on LUMI and with hpcmod's modules."""
 _FOR_PROGRAMS = re.compile(
@@ -34,7 +36,8 @@ def rule_syntax(job: ScriptContext) -> Iterator[Fault]:
     for number, name in job.placeholders.items():
         yield number, f"bash reads {name} as the name of a file to read", f"Replace {name}."
     line, message = job.script.error or (0, "")
-    if line and not {line, line - 1} & job.placeholders.keys() and not re.search(r"%\(\w+\)\d*[sd]", job.text):
+    is_template = re.search(r"%\(\w+\)\d*[sd]", "".join(job.script.lines[line - 1 : line]))
+    if line and not {line, line - 1} & job.placeholders.keys() and not is_template:
         yield line, f"bash stops here: {message}", "Fix it: bash runs nothing of what follows."
     for call in () if job.script.error else job.own:
         if re.match(r"(\"\"\"|''')\n", call.words[0].text):
@@ -51,11 +54,12 @@ def rule_lost_continuation(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_broken_continuation(job: ScriptContext) -> Iterator[Fault]:
-    for number, (before, line) in enumerate(zip(("", *job.script.lines), job.script.lines), 1):
+    lines = job.script.lines
+    rests = [*accumulate(reversed(lines), lambda rest, line: rest if line.lstrip()[:1] == "#" else line, initial="")]
+    for number, (before, line, rest) in enumerate(zip(("", *lines), lines, rests[-2::-1]), 1):
         is_comment = line.lstrip().startswith("#")
-        rest = next((each for each in job.script.lines[number:] if not each.lstrip().startswith("#")), "")
         goes_on = before.endswith("\\") and not re.search(r"(?:^|\s)#", before)
-        hides_backslash = re.search(r"\s#[^'\"]*\\$", line) and not re.search(r"['\"]", line)
+        hides_backslash = line.endswith("\\") and re.search(r"\s#", line) and not re.search(r"['\"]", line)
         if re.search(r"(?<!\\)\\[ \t]+$", line) and not is_comment:
             yield number, "a space after the last backslash: the command ends on this line", "Remove the space."
         elif (goes_on if is_comment else hides_backslash) and re.match(r"\s*(?:--?[A-Za-z]|[|>]|&&)", rest):
@@ -149,10 +153,10 @@ def rule_no_terminal(job: ScriptContext) -> Iterator[Fault]:
 def rule_module_path(job: ScriptContext) -> Iterator[Fault]:
     for call in job.calls:
         verb = next((word.plain for word in call.program[1:] if not word.plain.startswith("-")), "")
-        known = call.container or any(name.startswith(verb) for name in MODULE_COMMANDS)
+        known = call.container or MODULE_COMMAND.match(verb)
         if call.name == "module" and not known and re.match(r"[/~A-Za-z]|\$\{?HOME\b", verb):
             whole = f"load {verb}" if verb[0].isalpha() else f"use {verb}"
-            right = next(iter(get_close_matches(verb, MODULE_COMMANDS, 1, 0.7)), whole)
+            right = next(iter(get_close_matches(verb, _OF_MODULE, 1, 0.7)), whole)
             yield call.line, f"module has no command {verb}", f"Write module {right}."
 
 

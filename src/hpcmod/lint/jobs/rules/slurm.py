@@ -11,7 +11,9 @@ from hpcmod.lint.jobs.reading.options import SLURM_SHORT, Option
 
 _MISSPELT = re.compile(r"(?:[ \t]+#SBATCH|#(?!SBATCH)[SBATCH]{5,7})[ \t]*-|#sbatch[ \t]+-(?:-\S+|\w ?\S+)[ \t]*(?:#|$)")
 _APART = re.compile(r"[ \t]*#[ \t]+SBATCH[ \t]+-")
-"""How directives are switched off, too: a mistake if no other is read."""
+"""Often a directive switched off; a mistake only if sbatch reads no other."""
+_OF_TEMPLATES = re.compile(r"\$\{(?!(?:HOME|USER|LOGNAME|PWD|SCRATCH|WORK|SLURM_\w+)\})(\w+)\}")
+"""A variable that is filled in before the script is submitted, if there are several: no shell has it by itself."""
 
 
 def rule_no_shebang(job: ScriptContext) -> Iterator[Fault]:
@@ -27,10 +29,11 @@ def rule_line_end(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_late_directive(job: ScriptContext) -> Iterator[Fault]:
-    excerpt = re.search(r"^(?:\.\.\.|@\w+@|[$%]?[{(][\w.]+[)}]s?)$", job.text, re.MULTILINE)  # of a page, or a template
-    for number in () if excerpt else job.script.late[:1]:
-        problem = "sbatch stops reading #SBATCH at the first command: options here and below do nothing"
-        yield number, problem, "Move them to the other #SBATCH lines."
+    for number in job.script.late[:1]:
+        above = job.script.lines[:number]
+        if not any(re.fullmatch(r"\.\.\.|@\w+@|%?[{(][\w.]+[)}]s?", line) for line in above):  # an excerpt or template
+            problem = "sbatch stops reading #SBATCH at the first command: options here and below do nothing"
+            yield number, problem, "Move them to the other #SBATCH lines."
 
 
 def rule_misspelt_directive(job: ScriptContext) -> Iterator[Fault]:
@@ -56,8 +59,11 @@ def rule_misplaced_equals(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_directive_variable(job: ScriptContext) -> Iterator[Fault]:
-    filled_in = len(re.findall(r"^#SBATCH .*\$\{\w+\}", job.text, re.MULTILINE)) > 3  # a template
-    for option in () if filled_in else job.script.options:
+    names = {name for option in job.script.options for name in _OF_TEMPLATES.findall(option.value)}
+    is_template = len(names - job.names) > 3
+    for option in job.script.options:
+        if is_template and _OF_TEMPLATES.search(option.value):
+            continue
         given = f"--{option.name}={option.value}: no shell reads #SBATCH lines"
         if option.value.startswith("~/"):
             yield option.line, f"{given}, so ~ stays as it is", "Write the full path."
@@ -118,7 +124,8 @@ def rule_srun_cpus(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_export_none(job: ScriptContext) -> Iterator[Fault]:
     asked = job.option("export")
-    told = "SLURM_EXPORT_ENV" in job.text or all(_exports_all(call.of_srun("export")) for call in job.steps)
+    named = any("SLURM_EXPORT_ENV" in word.text for call in job.calls for word in call.words)
+    told = named or all(_exports_all(call.of_srun("export")) for call in job.steps)
     if asked and asked.value and not _exports_all(asked) and not told:
         problem = f"--export={asked.value} applies to every srun too: modules loaded here do not reach the ranks"
         yield asked.line, problem, "Add `unset SLURM_EXPORT_ENV` before the first srun, or srun --export=ALL."
