@@ -26,7 +26,7 @@ ON_FILES = (
 )
 """Those whose first argument is an open file."""
 
-OPENS = ("openat", "openat2", "open")
+OPENS = ("openat", "open")
 
 LIMIT = 300.0
 """Seconds after which a run counts as stuck."""

@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -316,24 +315,3 @@ OPEN(open, AT_FDCWD, (const char *path, int flags, ...), const char *, int) retu
 OPEN(open64, AT_FDCWD, (const char *path, int flags, ...), const char *, int) return real(path, flags, mode); }
 OPEN(openat, d, (int d, const char *path, int flags, ...), int, const char *, int) return real(d, path, flags, mode); }
 OPEN(openat64, d, (int d, const char *path, int flags, ...), int, const char *, int) return real(d, path, flags, mode); }
-
-/* hpcmod calls openat2 this way, because glibc has no function for it. */
-long syscall(long number, ...) {
-    static long (*real)(long, ...);
-    if (!real)
-        real = dlsym(RTLD_NEXT, "syscall");
-    va_list rest;
-    long a[6];
-    va_start(rest, number);
-    for (int n = 0; n < 6; n++)
-        a[n] = va_arg(rest, long);
-    va_end(rest);
-    if (number == SYS_openat2 && ((struct open_how *)a[2])->flags & O_CREAT && is_below((int)a[0], (const char *)a[1])) {
-        int failed = visit("openat2");
-        if (failed) {
-            errno = failed;
-            return -1;
-        }
-    }
-    return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-}

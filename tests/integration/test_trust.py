@@ -162,7 +162,7 @@ def test_an_easyconfigs_file_is_checked_again_as_the_copy_it_becomes(
     shutil.copy(signed["pem good"], tmp_path / "s.sif")
     found = ImageSource.make("s.sif", [], None).find([str(tmp_path)], policy=policy, environ=options.environ)
     assert found is not None
-    assert verify_sif_trust(signed["pem good"], found.copy_rule, options.environ).needs
+    assert verify_sif_trust(signed["pem good"], found.copy_rule, options.environ)
     with pytest.raises(UntrustedError):
         verify_sif_trust(signed["pem unsigned"], found.copy_rule, options.environ)
 

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, BusyError
 from hpcmod.core.fs.anchored import anchored_at, renamed_in_errors
+from hpcmod.core.fs.beneath import closing
 from hpcmod.core.fs.ownership import explain_sticky
 from hpcmod.core.fs.temporary import clear_leftovers, start_of, temporary_name
 from hpcmod.core.log import Logger
@@ -145,13 +146,11 @@ def _look(path: Path) -> _Seen | None:
         if err.errno in (errno.ELOOP, errno.ENXIO):  # a link, a socket
             raise _not_ours(path, os.strerror(err.errno)) from err
         raise
-    try:
+    with closing(descriptor):
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _LIMIT:
             raise _not_ours(path, "not a small regular file")
         text = os.read(descriptor, _LIMIT)
-    finally:
-        os.close(descriptor)
     try:
         holder = parse_json(Holder, text, "its content", limit=_LIMIT)
     except BadInputError as err:
@@ -313,14 +312,11 @@ def _take(path: Path, *, dead: _Seen | None = None) -> int | None:
 
 def _link(mine: int, temporary: Path, path: Path) -> None:
     """Link our file to the lock's name, by descriptor: another user may have replaced the file at its first name."""
-    place = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing(os.open(path.parent, os.O_PATH | os.O_DIRECTORY)) as place:
         if Path("/proc/self/fd").is_dir():
             os.link(f"/proc/self/fd/{mine}", path.name, dst_dir_fd=place, follow_symlinks=True)
         else:
             os.link(temporary, path, follow_symlinks=False)
-    finally:
-        os.close(place)
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

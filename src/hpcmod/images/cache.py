@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, LackingError, NoSpaceError
+from hpcmod.core.fs.beneath import closing
 from hpcmod.core.fs.copying import FULL, free_bytes, write_all_at
 from hpcmod.core.fs.ownership import others_may_change
 from hpcmod.core.fs.temporary import clear_leftovers
@@ -110,12 +111,9 @@ class Cache:
             raise self.fault(err) from err
 
     def _note_use(self, path: Path) -> None:
-        with contextlib.suppress(OSError):  # owned by another user
-            file = self.tree.open(path, os.O_RDONLY | os.O_NONBLOCK)
-            try:
-                os.utime(file)
-            finally:
-                os.close(file)
+        # it may be owned by another user
+        with contextlib.suppress(OSError), closing(self.tree.open(path, os.O_RDONLY | os.O_NONBLOCK)) as file:
+            os.utime(file)
 
     @contextlib.contextmanager
     def lock(
@@ -243,16 +241,14 @@ class Cache:
         return content
 
     def _write(self, digest: str, content: bytes) -> None:
-        descriptor = self.open_partial(digest)
-        try:
-            os.ftruncate(descriptor, 0)
-            write_all_at(descriptor, memoryview(content), 0)
-            os.fsync(descriptor)
-            self.keep(digest, descriptor)
-        except OSError as err:
-            raise self.fault(err) from err
-        finally:
-            os.close(descriptor)
+        with closing(self.open_partial(digest)) as descriptor:
+            try:
+                os.ftruncate(descriptor, 0)
+                write_all_at(descriptor, memoryview(content), 0)
+                os.fsync(descriptor)
+                self.keep(digest, descriptor)
+            except OSError as err:
+                raise self.fault(err) from err
 
     def discard(self, digest: str) -> int:
         """Remove a complete blob, damaged or not; open readers are not affected. Return the bytes freed."""

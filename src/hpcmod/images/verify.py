@@ -9,7 +9,7 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.checksums import check_sha256, file_sha256
 from hpcmod.core.progress import Progress
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
-from hpcmod.core.values.trust import TrustEvidence, TrustPolicy, TrustRule, check_pinned
+from hpcmod.core.values.trust import TrustPolicy, TrustRule, check_pinned
 from hpcmod.images.acquire.origin import ObtainOptions
 from hpcmod.images.registry import open_registry_image, resolve
 from hpcmod.images.sif.reader import read_sif, squashfs_partition
@@ -63,7 +63,7 @@ def verify_image(
         sha256=sha256,
         digest=known.digest if known else "",
         source=known.reference if known else "",
-        verified=tuple(f"{need}: {by}" for need, by in found.verified.needs),
+        verified=found.verified,
     )
 
 
@@ -88,8 +88,4 @@ def _verify_in_registry(reference: ImageReference, policy: TrustPolicy, options:
         with open_registry_image(exact, architecture=options.architecture, cache=None, access=options.access) as image:
             digests.append(image.digest)
     signed = verify_image_trust(exact, rule, digests, access=options.access)
-    return Verified(reference.canonical, "", digest, "", _met(pinned, signed))
-
-
-def _met(pinned: TrustEvidence, signed: TrustEvidence) -> tuple[str, ...]:
-    return tuple(f"{need}: {by}" for need, by in (*pinned.needs, *signed.needs))
+    return Verified(reference.canonical, "", digest, "", (*pinned, *signed))

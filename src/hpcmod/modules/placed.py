@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, CheckFailedError
+from hpcmod.core.fs.beneath import closing
 from hpcmod.core.fs.removal import remove_at
 from hpcmod.core.fs.replacing import replacing
 from hpcmod.core.fs.temporary import clear_leftovers
@@ -135,13 +136,10 @@ class PrivateInstallation:
         """Open a final directory of the installation; create it first if it does not exist."""
         path = self.at / relative
         self.tree.make_directory(path)
-        opened = self.tree.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        with closing(self.tree.open(path, os.O_RDONLY | os.O_DIRECTORY)) as opened:
             self.check(path, opened)
             clear_leftovers(Path(f"/proc/self/fd/{opened}"), alone=True)
             yield opened
-        finally:
-            os.close(opened)
 
     def _copy(self, relative: Path, directory: int) -> None:
         """Copy a file or a link into an open directory; EasyBuild makes nothing else."""

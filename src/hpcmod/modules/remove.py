@@ -16,6 +16,7 @@ from pathlib import Path
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.anchored import renamed_in_errors
+from hpcmod.core.fs.beneath import closing
 from hpcmod.core.fs.removal import prune
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.lock import hold, lock_name
@@ -164,11 +165,8 @@ def _opened(installed: Installed, removal: Removal) -> Iterator[Tree]:
 @contextmanager
 def _open_directory(path: Path) -> Iterator[Path]:
     """Open a directory; yield a path that leads to it whatever others rename meanwhile."""
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing(os.open(path, os.O_RDONLY | os.O_DIRECTORY)) as directory:
         yield Path(f"/proc/self/fd/{directory}")
-    finally:
-        os.close(directory)
 
 
 def _is_owned(path: Path) -> bool:

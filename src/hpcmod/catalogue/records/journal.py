@@ -7,6 +7,8 @@ from pathlib import Path
 
 from hpcmod.catalogue.values.journal import Change, parse_change, render_change
 from hpcmod.core.errors import NotFoundError
+from hpcmod.core.fs.beneath import closing
+from hpcmod.core.fs.copying import write_all_at
 from hpcmod.core.fs.reading import check_regular
 from hpcmod.core.fs.tree import Tree
 
@@ -44,21 +46,18 @@ def append_change(directory: Path, change: Change, *, mode: int) -> None:
     `mode`: Mode of the file if it is created: other admins must be able to append.
     """
     path = directory / JOURNAL
-    descriptor = Tree(directory).open(JOURNAL, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, mode)
-    try:
+    with closing(Tree(directory).open(JOURNAL, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, mode)) as descriptor:
         status = os.fstat(descriptor)
         check_regular(status, path, limit=_LIMIT)  # not a FIFO of another user
         end = os.pread(descriptor, status.st_size, 0).rfind(b"\n") + 1
         os.ftruncate(descriptor, end)
         try:
-            _write_all(descriptor, render_change(change).encode(), end)
+            write_all_at(descriptor, memoryview(render_change(change).encode()), end)
             os.fsync(descriptor)
         except OSError as err:
             os.ftruncate(descriptor, end)
             err.filename = err.filename or str(path)
             raise
-    finally:
-        os.close(descriptor)
 
 
 def _read_lines(directory: Path) -> list[bytes]:
@@ -67,9 +66,3 @@ def _read_lines(directory: Path) -> list[bytes]:
         return Tree(directory).read(JOURNAL, _LIMIT).split(b"\n")[:-1]
     except FileNotFoundError:
         return []
-
-
-def _write_all(descriptor: int, line: bytes, offset: int) -> None:
-    while line:
-        written = os.pwrite(descriptor, line, offset)
-        line, offset = line[written:], offset + written

@@ -14,7 +14,7 @@ from pathlib import Path
 from hpcmod.catalogue.records.sharing import loads_mode
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.evidence import Anchor, Evidence, inode_of, is_closed
-from hpcmod.core.fs.beneath import open_beneath
+from hpcmod.core.fs.beneath import closing, open_beneath
 from hpcmod.core.fs.tree import Tree, change_mode
 
 UNPROVEN = "others may have put it there"
@@ -125,12 +125,10 @@ def _set(tree: Tree, wrong: WrongMode) -> None:
     if wrong.anchor is None:
         raise OSError(errno.EPERM, UNPROVEN)
     with ExitStack() as opened:
-        anchor = tree.open(wrong.anchor.path, os.O_PATH)
-        opened.callback(os.close, anchor)
-        handle = anchor
+        anchor = handle = opened.enter_context(closing(tree.open(wrong.anchor.path, os.O_PATH)))
         if wrong.path != wrong.anchor.path:
-            handle = open_beneath(anchor, wrong.path.relative_to(wrong.anchor.path), os.O_PATH)
-            opened.callback(os.close, handle)
+            below = wrong.path.relative_to(wrong.anchor.path)
+            handle = opened.enter_context(closing(open_beneath(anchor, below, os.O_PATH)))
         status = os.fstat(anchor)
         if inode_of(status) != wrong.anchor.inode or (handle != anchor and not is_closed(status)):
             raise OSError(errno.ESTALE, "was replaced meanwhile")

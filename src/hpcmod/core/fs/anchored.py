@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hpcmod.core.errors import HpcmodError
+from hpcmod.core.fs.beneath import closing
 from hpcmod.core.fs.tree import Tree
 
 
@@ -25,11 +26,8 @@ def anchored_at(path: Path, below: Path | None) -> Iterator[Path]:
         return
     tree = Tree(below)
     tree.make_directory(path.parent)
-    place = tree.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with closing(tree.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)) as place:
         yield Path(f"/proc/self/fd/{place}", path.name)
-    finally:
-        os.close(place)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, LackingError, NoSpaceError, VerificationError
+from hpcmod.core.fs.beneath import closing
 from hpcmod.core.fs.checksums import BLOCK, check_sha256, file_sha256, hash_range, parse_sha256
 from hpcmod.core.fs.ownership import others_may_change
 from hpcmod.core.fs.reading import open_input
@@ -109,13 +110,10 @@ def _copy(source: Path, partial: Path, progress: Progress | None) -> CopyResult:
     with open_input(source) as reader, _disk_faults(source, partial):
         before = os.fstat(reader.fileno())
         partial.unlink(missing_ok=True)
-        target = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
-        try:
+        with closing(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, _MODE)) as target:
             result = _fill(reader.fileno(), target, before.st_size, partial.parent, progress)
             os.fchmod(target, _MODE)  # whatever the umask: readable for all users of the module
             os.fsync(target)
-        finally:
-            os.close(target)
         after = os.fstat(reader.fileno())
         if not _is_unchanged(before, after, reader.fileno(), result):
             raise _changed(source, after.st_size)

@@ -8,6 +8,8 @@ import os
 import stat
 from pathlib import Path
 
+from hpcmod.core.fs.beneath import closing
+
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -31,15 +33,12 @@ def make_private_directory(path: Path | str) -> None:
         make_private_directory(path.parent)
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing(os.open(path, os.O_RDONLY | os.O_DIRECTORY)) as descriptor:
         status = os.fstat(descriptor)
         if status.st_uid != os.geteuid():
             raise OSError(errno.EPERM, f"belongs to user {status.st_uid}, not to you", str(path))
         if stat.S_IMODE(status.st_mode) & 0o777 != 0o700:
             os.fchmod(descriptor, 0o700)
-    finally:
-        os.close(descriptor)
 
 
 def explain_sticky(path: Path) -> str:

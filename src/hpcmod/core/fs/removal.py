@@ -7,6 +7,8 @@ import os
 import stat
 from pathlib import Path
 
+from hpcmod.core.fs.beneath import closing
+
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 250  # levels, each of which needs an open file: processes may have 1,024
 
@@ -25,10 +27,8 @@ def remove_path(path: Path | str, *, open_to: int | None = None) -> None:
         place = os.open(parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return
-    try:
+    with closing(place):
         remove_at(place, name, open_to=open_to)
-    finally:
-        os.close(place)
 
 
 def prune(directory: Path) -> None:
@@ -79,13 +79,10 @@ def _remove(directory: int, name: str, levels: int, open_to: int | None) -> None
 def _empty(directory: int, name: str, levels: int, open_to: int | None) -> None:
     if not levels:
         raise OSError(errno.ENAMETOOLONG, "is nested too deeply, remove it with rm -r", name)
-    inside = os.open(name, _DIRECTORY, dir_fd=directory)
-    try:
+    with closing(os.open(name, _DIRECTORY, dir_fd=directory)) as inside:
         if open_to is not None and not is_open_to(os.fstat(inside), open_to) and names_in(inside):
             raise OSError(errno.EPERM, "only its owner may change this directory, which may be another user's", name)
         _remove_all(inside, levels - 1, open_to)
-    finally:
-        os.close(inside)
 
 
 def _remove_all(directory: int, levels: int, open_to: int | None) -> None:

@@ -12,6 +12,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from hpcmod.core.fs.beneath import closing
 from hpcmod.core.fs.removal import empty, remove_at
 
 PRIVATE = stat.S_ISVTX | stat.S_IRWXU
@@ -46,10 +47,8 @@ def clear_leftovers(directory: Path, name: str | None = None, *, alone: bool = F
         opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return
-    try:
+    with closing(opened):
         _clear(opened, name, alone=alone)
-    finally:
-        os.close(opened)
 
 
 def clear_leftovers_of(directory: int, name: str) -> None:
@@ -89,13 +88,10 @@ def _remove(directory: int, name: str) -> None:
 def _remove_directory(directory: int, name: str) -> None:
     """Empty and remove a directory, if it still is a temporary one of ours."""
     with suppress(FileNotFoundError, NotADirectoryError):
-        opened = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-        try:
+        with closing(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)) as opened:
             if not is_private(os.fstat(opened)):
                 return
             empty(opened)
-        finally:
-            os.close(opened)
         os.rmdir(name, dir_fd=directory)
 
 

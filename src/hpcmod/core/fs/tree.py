@@ -7,16 +7,18 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from hpcmod.core.fs.beneath import open_beneath
+from hpcmod.core.fs.beneath import closing, open_beneath
 from hpcmod.core.fs.reading import as_regular_file, read_whole
 from hpcmod.core.fs.removal import is_open_to, remove_at
 from hpcmod.core.fs.temporary import clear_leftovers_of, temporary_name
 
-_HANDLE = os.O_PATH | os.O_CLOEXEC  # a handle of a path; nothing is read or written through it
+_HANDLE = os.O_PATH  # a handle of a path; nothing is read or written through it
+_DIRECTORY = _HANDLE | os.O_DIRECTORY
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Tree:
         with self._named(path), self._opened_root() as root, contextlib.ExitStack() as opened:
             handle = root
             for part in parts[:-1]:
-                handle = open_beneath(handle, part, _HANDLE | os.O_DIRECTORY)
+                handle = open_beneath(handle, part, _DIRECTORY)
                 opened.callback(os.close, handle)
                 check(os.fstat(handle))
             file = as_regular_file(open_beneath(handle, parts[-1], os.O_RDONLY | os.O_NONBLOCK), path)
@@ -97,11 +99,8 @@ class Tree:
             place = self.open(path, os.O_RDONLY | os.O_DIRECTORY)
         except (FileNotFoundError, NotADirectoryError):
             return []
-        try:
-            with os.scandir(place) as found:
-                return sorted(_statuses(found), key=lambda entry: entry[0])
-        finally:
-            os.close(place)
+        with closing(place), os.scandir(place) as found:
+            return sorted(_statuses(found), key=lambda entry: entry[0])
 
     def make_directory(self, path: Path | str, mode: int | None = None) -> None:
         """Create a directory and its missing parents in the tree; do nothing if it exists.
@@ -119,12 +118,8 @@ class Tree:
 
     def change_mode(self, path: Path | str, mode: int) -> None:
         """Set the mode of a regular file or a directory."""
-        handle = self.open(path, _HANDLE)
-        try:
-            with self._named(path):
-                change_mode(handle, mode)
-        finally:
-            os.close(handle)
+        with closing(self.open(path, _HANDLE)) as handle, self._named(path):
+            change_mode(handle, mode)
 
     def rename(self, old: Path | str, new: Path | str, *, open_to: int | None = None) -> None:
         """Rename within the tree, replacing an existing target, as `os.replace` does.
@@ -183,12 +178,9 @@ class Tree:
         relative = self._relative(path)
         if not relative.name:
             raise OSError(errno.EINVAL, "is the root of its tree", str(self.root))
-        with self._named(path), self._opened_root() as root:
-            place = open_beneath(root, relative.parent, _HANDLE | os.O_DIRECTORY)
-            try:
-                yield place, relative.name
-            finally:
-                os.close(place)
+        above = relative.parent
+        with self._named(path), self._opened_root() as root, closing(open_beneath(root, above, _DIRECTORY)) as place:
+            yield place, relative.name
 
     def _relative(self, path: Path | str) -> Path:
         try:
@@ -196,13 +188,8 @@ class Tree:
         except ValueError:
             raise OSError(errno.EXDEV, "leads out of its directory", str(path)) from None
 
-    @contextlib.contextmanager
-    def _opened_root(self) -> Iterator[int]:
-        root = os.open(self.root, _HANDLE | os.O_DIRECTORY)
-        try:
-            yield root
-        finally:
-            os.close(root)
+    def _opened_root(self) -> AbstractContextManager[int]:
+        return closing(os.open(self.root, _DIRECTORY))
 
     @contextlib.contextmanager
     def _named(self, path: Path | str) -> Iterator[None]:
@@ -259,11 +246,11 @@ def _step_into(directory: int, name: str, mode: int | None) -> int:
     """Open a directory in another, and create it first if it does not exist."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o777 if mode is None else 0o700, dir_fd=directory)
-        made = open_beneath(directory, name, _HANDLE | os.O_DIRECTORY)
+        made = open_beneath(directory, name, _DIRECTORY)
         if mode is not None:
             change_mode(made, mode)
         return made
-    return open_beneath(directory, name, _HANDLE | os.O_DIRECTORY)
+    return open_beneath(directory, name, _DIRECTORY)
 
 
 def change_mode(handle: int, mode: int) -> None:

@@ -104,17 +104,8 @@ ANYTHING = TrustPolicy()
 """The policy of a site without rules."""
 
 
-class TrustEvidence(NamedTuple):
-    """How an image satisfied its rule: each need, and how it was met."""
-
-    needs: tuple[tuple[str, str], ...] = ()
-
-    def __str__(self) -> str:
-        return "; ".join(f"{need}: {by}" for need, by in self.needs) or "nothing required"
-
-
-def check_pinned(reference: ImageReference, rule: TrustRule, checksum: str | None) -> TrustEvidence:
-    """Check everything that can be checked before fetching.
+def check_pinned(reference: ImageReference, rule: TrustRule, checksum: str | None) -> tuple[str, ...]:
+    """Check everything that can be checked before fetching; return how each need was met, as `need: by what`.
 
     `checksum`: Expected sha256 of the SIF; None if not known.
 
@@ -128,7 +119,7 @@ def check_pinned(reference: ImageReference, rule: TrustRule, checksum: str | Non
                 f"{reference.canonical}: the site's rule for {rule.source} requires a {need}, but none was given",
                 _CURES[need],
             )
-    return TrustEvidence(tuple((need, by[need]) for need in rule.needs if need in by))
+    return tuple(f"{need}: {by[need]}" for need in rule.needs if need in by)
 
 
 _CURES = {

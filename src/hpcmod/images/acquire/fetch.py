@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hpcmod.core.errors import BusyError, HpcmodError, LackingError, RemoteError, VerificationError
 from hpcmod.core.fs.checksums import BLOCK, check_sha256, hash_range, parse_sha256
-from hpcmod.core.fs.copying import FULL, no_space
+from hpcmod.core.fs.copying import FULL, no_space, write_all_at
 from hpcmod.core.fs.space import Need, check_room
 from hpcmod.core.progress import Progress, Ticker
 from hpcmod.core.values.reference import check_address, redact
@@ -183,7 +183,6 @@ class _Fetch:
         try:
             with self.partial.open("r+b", buffering=0) as file:
                 file.truncate(self.done)
-                file.seek(self.done)
                 self._take_in(answer, file)
                 os.fsync(file.fileno())
         except OSError as err:
@@ -203,7 +202,7 @@ class _Fetch:
                     "sending the file's length",
                     "Use a server that sends the length.",
                 )
-            _write_all(file, chunk)
+            write_all_at(file.fileno(), memoryview(chunk), self.done)
             self._sha256.update(chunk)
             self.done += len(chunk)
             ticker.tick(self.done)
@@ -233,12 +232,6 @@ class _Fetch:
         if not self._request.keep_note:
             self.note.write_text("")
         return found
-
-
-def _write_all(file: FileIO, chunk: bytes) -> None:
-    view = memoryview(chunk)
-    while view:
-        view = view[file.write(view) :]
 
 
 @contextmanager

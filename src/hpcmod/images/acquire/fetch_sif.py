@@ -11,7 +11,7 @@ from hpcmod.core.fs.copying import copy_file
 from hpcmod.core.fs.space import Need, check_room
 from hpcmod.core.progress import Progress
 from hpcmod.core.values.reference import OCI_KINDS, ImageReference, redact
-from hpcmod.core.values.trust import TrustEvidence, TrustRule
+from hpcmod.core.values.trust import TrustRule
 from hpcmod.images.acquire.fetch import FileRequest, fetch_file
 from hpcmod.images.acquire.origin import ObtainOptions, Origin
 from hpcmod.images.convert import convert_image
@@ -21,7 +21,6 @@ from hpcmod.images.sif.reader import check_start
 from hpcmod.images.sif_file import Sif
 from hpcmod.images.trust.policy import verify_image_trust
 
-_NOTHING = TrustEvidence()
 _PACKED, _PLAIN = 0.5, 0.1
 """Lower bounds of SIF bytes per layer byte, for compressed and plain layers; a lower bound never refuses wrongly."""
 
@@ -50,8 +49,8 @@ class FetchedSif:
     """Checksum of the SIF."""
     digest: str = ""
     """Digest of the manifest or index that the reference names."""
-    verified: TrustEvidence = _NOTHING
-    """Evidence that an OCI image satisfies its trust rule, besides its digest."""
+    verified: tuple[str, ...] = ()
+    """How an OCI image satisfies its trust rule, besides its digest."""
     source: str = ""
     """Original source, if known and different from the reference."""
 

@@ -18,7 +18,7 @@ from hpcmod.core.log import Logger
 from hpcmod.core.progress import Progress
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
-from hpcmod.core.values.trust import TrustEvidence, check_pinned
+from hpcmod.core.values.trust import check_pinned
 from hpcmod.images.acquire.fetch import note_of
 from hpcmod.images.acquire.fetch_sif import FetchedSif, FetchTask, fetch_sif
 from hpcmod.images.acquire.locate import recognize
@@ -62,7 +62,7 @@ def obtain(
             Path(reference.path), reference, options.policy, checksum=options.checksum, environ=options.environ
         )
         rule = found.copy_rule
-        pinned = TrustEvidence(tuple(need for need in found.verified.needs if need[0] not in rule.needs))
+        pinned = tuple(entry for entry in found.verified if entry.partition(": ")[0] not in rule.needs)
         options = replace(options, checksum=options.checksum or found.sha256)
         source = replace(reference, path=found.place)  # a link may have changed since
     else:
@@ -88,7 +88,7 @@ def obtain(
     return Obtained(out, provenance, fetched=True)
 
 
-def _fetch_checked(task: FetchTask, pinned: TrustEvidence, subject: str) -> Provenance:
+def _fetch_checked(task: FetchTask, pinned: tuple[str, ...], subject: str) -> Provenance:
     """Fetch the SIF to its temporary path, check it, and return its provenance."""
     reference, options = task.reference, task.options
     fetched = fetch_sif(task)
@@ -104,11 +104,11 @@ def _fetch_checked(task: FetchTask, pinned: TrustEvidence, subject: str) -> Prov
         size=task.staged.stat().st_size,
         time=now_text(),
         tool=options.tool,
-        verified=tuple(f"{need}: {by}" for need, by in (*pinned.needs, *signed.needs)),
+        verified=(*pinned, *signed),
     )
 
 
-def _verify_made_sif(task: FetchTask, fetched: FetchedSif) -> TrustEvidence:
+def _verify_made_sif(task: FetchTask, fetched: FetchedSif) -> tuple[str, ...]:
     if task.reference.kind in OCI_KINDS:
         return fetched.verified
     return verify_sif_trust(task.staged, task.rule, task.options.environ, shown=task.out)

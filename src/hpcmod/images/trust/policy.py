@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hpcmod.core.errors import BadInputError, UntrustedError, VerificationError
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
-from hpcmod.core.values.trust import TrustEvidence, TrustPolicy, TrustRule, check_pinned, stricter
+from hpcmod.core.values.trust import TrustPolicy, TrustRule, check_pinned, stricter
 from hpcmod.images.trust.provenance import is_remembered, read_provenance, sidecar
 from hpcmod.images.trust.sif_signature import check_sif_signature
 
@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from hpcmod.images.web.credentials import Access
 
 _SIGNATURE = "signature"
-
-
 _NO_RULE = TrustRule("*")
-_NOTHING = TrustEvidence()
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,8 @@ class LocalImage:
     """Whether hpcmod has fetched it for this user, now or earlier."""
     copy_rule: TrustRule = _NO_RULE
     """Rule for checking a copy, because this file may be replaced before it is copied."""
-    verified: TrustEvidence = _NOTHING
+    verified: tuple[str, ...] = ()
+    """How the policy was met, as `need: by what`."""
     place: str = ""
     """Path of the file that the policy was applied to, links resolved; read only this file."""
 
@@ -83,7 +81,7 @@ class LocalImage:
         verified = check_pinned(replace(reference, digest=ours.digest if ours else ""), rule, checksum)
         copy_rule = TrustRule(rule.source)
         if _SIGNATURE in rule.needs:
-            verified = TrustEvidence((*verified.needs, *_signed(sif, rule, ours, environ).needs))
+            verified = (*verified, *_signed(sif, rule, ours, environ))
             copy_rule = copy_rule if _key_of(ours, rule) else rule._replace(needs=(_SIGNATURE,))
         return cls(sif, known.sha256 if known else None, known, ours is not None, copy_rule, verified, place)
 
@@ -94,15 +92,15 @@ class LocalImage:
 
 def verify_image_trust(
     reference: ImageReference, rule: TrustRule, digests: Sequence[str], *, access: Access
-) -> TrustEvidence:
-    """Check the signature of an image in a registry, if the rule requires one.
+) -> tuple[str, ...]:
+    """Check the signature of an image in a registry, if the rule requires one; return `signature: KEY` if so.
 
     `digests` may be signed: of the index that the reference names, and of the image chosen from it.
 
     Raises HpcmodError as check_signatures.
     """
     if _SIGNATURE not in rule.needs:
-        return TrustEvidence()
+        return ()
     if reference.kind not in ("docker", "oras"):
         raise UntrustedError(
             f"{reference.canonical}: the site's rule for {rule.source} requires a signature, which only a registry has",
@@ -117,16 +115,16 @@ def verify_image_trust(
     else:
         digest, signatures = digests[0], []
     _keys(rule)
-    return TrustEvidence(((_SIGNATURE, check_signatures(reference, digest, signatures, rule)),))
+    return (f"{_SIGNATURE}: {check_signatures(reference, digest, signatures, rule)}",)
 
 
 def verify_sif_trust(
     sif: Path, rule: TrustRule, environ: Mapping[str, str], *, shown: Path | None = None
-) -> TrustEvidence:
-    """Check the signature of a SIF, if the rule requires one; `shown` and errors as in `check_sif_signature`."""
+) -> tuple[str, ...]:
+    """As `verify_image_trust`, of a SIF; `shown` and errors as in `check_sif_signature`."""
     if _SIGNATURE not in rule.needs:
-        return TrustEvidence()
-    return TrustEvidence(((_SIGNATURE, check_sif_signature(sif, _keys(rule), environ, shown=shown)),))
+        return ()
+    return (f"{_SIGNATURE}: {check_sif_signature(sif, _keys(rule), environ, shown=shown)}",)
 
 
 def _keys(rule: TrustRule) -> tuple[str, ...]:
@@ -179,7 +177,7 @@ def _key_of(known: Provenance | None, rule: TrustRule) -> str:
     return next((key for key in rule.keys if f"{_SIGNATURE}: {key}" in verified), "")
 
 
-def _signed(sif: Path, rule: TrustRule, known: Provenance | None, environ: Mapping[str, str]) -> TrustEvidence:
+def _signed(sif: Path, rule: TrustRule, known: Provenance | None, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the signature that was verified when the SIF was made, else verify the SIF's own."""
     key = _key_of(known, rule)
-    return TrustEvidence(((_SIGNATURE, key),)) if key else verify_sif_trust(sif, rule, environ)
+    return (f"{_SIGNATURE}: {key}",) if key else verify_sif_trust(sif, rule, environ)

@@ -8,20 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.core.fs import beneath
 from hpcmod.core.fs.beneath import open_beneath
-
-
-@pytest.fixture(params=["openat2", "step by step"], autouse=True)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to open paths: with openat2 (Linux 5.6 or later), and without."""
-    if request.param == "step by step":
-
-        def lacking(*_: object) -> int:
-            raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-
-        monkeypatch.setattr(beneath, "_openat2", lacking)
-    return str(request.param)
 
 
 @pytest.fixture
