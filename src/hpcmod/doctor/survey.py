@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.core.errors import HpcmodError, LackingError
+from hpcmod.core.fs.reading import read_start
 from hpcmod.core.process import run
 from hpcmod.core.values.text import away_from_here
 from hpcmod.core.which import which
@@ -154,8 +155,4 @@ def _link_layer(card: Path) -> str:
 
 
 def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(_LARGEST).decode(errors="replace").strip()
-    except OSError:  # e.g. the speed of an interface that is down
-        return ""
+    return read_start(path, _LARGEST).strip()

@@ -22,6 +22,7 @@ from hpcmod.catalogue.finding.find import Container, find_container
 from hpcmod.catalogue.values import lifecycle as rules
 from hpcmod.catalogue.values.journal import Key, Records
 from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.core.cli.arguments import with_options
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import tell
 from hpcmod.core.errors import BadInputError
@@ -103,13 +104,10 @@ def promote(flags: PromoteFlags) -> None:
     _change(flags, lambda records, key: decide(records, key, flags.alias), verb="promote")
 
 
-def _leaving_options(command: Callable[..., None]) -> Callable[..., None]:
-    for flag in (
-        click.option("--successor", metavar="NAME/VERSION", help="Container to use instead, shown to users."),
-        click.option("--until", metavar="YYYY-MM-DD", help="Date (UTC) of retirement; until then the container loads."),
-    ):
-        command = flag(command)
-    return command
+_leaving_options = with_options(
+    click.option("--until", metavar="YYYY-MM-DD", help="Date (UTC) of retirement; until then the container loads."),
+    click.option("--successor", metavar="NAME/VERSION", help="Container to use instead, shown to users."),
+)
 
 
 def _change_state(flags: NoticeFlags, decide: Callable[..., Records], *, verb: str) -> None:

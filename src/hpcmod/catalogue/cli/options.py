@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import os
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,14 +13,13 @@ import click
 
 from hpcmod.catalogue.records.store import Catalogue, find_catalogues, open_catalogue
 from hpcmod.catalogue.values.journal import Change
+from hpcmod.core.cli.arguments import Option, with_options
 from hpcmod.core.cli.output import json_option, print_json, print_text, tell
 from hpcmod.core.errors import NotFoundError
 from hpcmod.machine import load_site
 
 if TYPE_CHECKING:
     from hpcmod.catalogue.change import Actor
-
-Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 catalogue_option = click.option(
     "--catalogue", "directory", metavar="DIRECTORY", type=click.Path(path_type=Path), help="Directory of the catalogue."
@@ -40,21 +38,14 @@ class ChangeFlags:
     as_json: bool
 
 
-def changing_options(*outputs: type) -> Decorator:
+def changing_options(*outputs: type) -> Option:
     """Add the options of every command that changes a catalogue; with --json it prints one of some values."""
-    flags: list[Decorator] = [
+    return with_options(
         catalogue_option,
         click.option("-m", "--reason", metavar="TEXT", help="Reason, for the journal and for messages to users."),
         click.option("--dry-run", is_flag=True, help="Print what would change; change nothing."),
         json_option(*outputs),
-    ]
-
-    def add_to(command: Callable[..., None]) -> Callable[..., None]:
-        for flag in reversed(flags):
-            command = flag(command)
-        return command
-
-    return add_to
+    )
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import click
 
 from hpcmod.catalogue.cli.containers import complete_image, find_ready, look_around, names_image
-from hpcmod.core.cli.arguments import site_option
+from hpcmod.core.cli.arguments import Option, site_option, with_options
 from hpcmod.core.cli.output import print_data, tell
 from hpcmod.core.process import become
 from hpcmod.core.text.quote import sh_word
@@ -18,24 +18,18 @@ from hpcmod.modules.values.runtime_options import RUNTIME_FLAGS, RUNTIME_SHORT
 _AS_TYPED = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 """Unknown options go to the container runtime, and everything after the container's name to the command."""
 
-Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
-
-def _of_running(metavar: str) -> Decorator:
-
-    def add(command: Callable[..., None]) -> Callable[..., None]:
-        words = click.argument(
-            "words",
-            nargs=-1,
-            required=True,
-            type=click.UNPROCESSED,
-            metavar=f"[RUNTIME OPTIONS] NAME[/VERSION]|IMAGE {metavar}",
-            shell_complete=complete_image,
-        )
-        dry_run = click.option("--dry-run", is_flag=True, help="Print the command line; run nothing.")
-        return words(dry_run(site_option(command)))
-
-    return add
+def _of_running(metavar: str) -> Option:
+    words = click.argument(
+        "words",
+        nargs=-1,
+        required=True,
+        type=click.UNPROCESSED,
+        metavar=f"[RUNTIME OPTIONS] NAME[/VERSION]|IMAGE {metavar}",
+        shell_complete=complete_image,
+    )
+    dry_run = click.option("--dry-run", is_flag=True, help="Print the command line; run nothing.")
+    return with_options(words, dry_run, site_option)
 
 
 @click.command("exec", context_settings=_AS_TYPED)

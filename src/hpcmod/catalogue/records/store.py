@@ -133,10 +133,7 @@ class Catalogue:
 
     def records(self) -> Iterator[CatalogueRecord]:
         """Yield every record in the order of `containers`, but those removed since; raise BadInputError if damaged."""
-        for name, version in self.containers():
-            record = self.find(name, version)
-            if record:
-                yield record
+        yield from filter(None, (self.find(name, version) for name, version in self.containers()))
 
     def readable_records(self) -> Iterator[CatalogueRecord]:
         """Yield every record that can be read; `verify` reports the others."""
@@ -149,8 +146,7 @@ class Catalogue:
 
     def named(self, name: str) -> tuple[CatalogueRecord, ...]:
         """Return the records of one name, sorted by version; raise BadInputError if one is damaged."""
-        found = (self.find(name, version) for version in sorted(self.versions(name)))
-        return tuple(record for record in found if record)
+        return tuple(filter(None, (self.find(name, version) for version in sorted(self.versions(name)))))
 
     def find(self, name: str, version: str) -> CatalogueRecord | None:
         """Return a record; None if it does not exist."""

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import click
 from click.shell_completion import CompletionItem
 
 from hpcmod.core import resources
+
+Option = Callable[[Callable[..., None]], Callable[..., None]]
+"""A decorator that adds an option or an argument to a command."""
+
+
+def with_options(*options: Option) -> Callable[[Callable[..., None]], Any]:
+    """Return a decorator that adds options to a command; the help shows them in this order."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 def complete_site(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hpcmod.core.cli.arguments import with_options
 from hpcmod.core.cli.flags import nested
 from hpcmod.core.cli.output import print_data, print_json, tell
 from hpcmod.core.errors import LackingError
 from hpcmod.core.process import call
 from hpcmod.core.text.quote import sh_word
-from hpcmod.jobs.cli.run_options import NODE_OPTIONS, SLURM_OPTIONS, SlurmFlags, with_options
+from hpcmod.jobs.cli.run_options import NODE_OPTIONS, SLURM_OPTIONS, SlurmFlags
 from hpcmod.jobs.queue import has_queue
 from hpcmod.jobs.values.allocation import Allocation, read_allocation
 from hpcmod.jobs.values.job import make_job
@@ -23,7 +24,7 @@ from hpcmod.machine.values.site import Site
 
 _REFUSED = 77  # exit status of a refused request; this command itself has no such status
 
-place_options = with_options(SLURM_OPTIONS, NODE_OPTIONS)
+place_options = with_options(*SLURM_OPTIONS, *NODE_OPTIONS)
 """Decorator that adds the options of PlaceFlags."""
 
 

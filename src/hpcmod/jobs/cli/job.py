@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from hpcmod.catalogue import complete_container, look_around, name_variant
-from hpcmod.core.cli.arguments import complete_file
+from hpcmod.core.cli.arguments import complete_file, with_options
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell
 from hpcmod.core.errors import BadInputError, NotFoundError
@@ -22,7 +22,6 @@ from hpcmod.jobs.cli.run_options import (
     CommandOfProgram,
     find_own_mpi,
     make_container,
-    with_options,
 )
 from hpcmod.jobs.cli.script import RepeatedScript, WrittenScript, save_script
 from hpcmod.jobs.values.job import make_job
@@ -38,7 +37,7 @@ from hpcmod.modules.values.install_record import NO_RECORD
 @click.command(cls=CommandOfProgram, context_settings={"allow_interspersed_args": True})
 @click.argument("module", metavar="[NAME[/VERSION]]", required=False, default="", shell_complete=complete_container)
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_file)
-@with_options(JOB_OPTIONS, SLURM_OPTIONS, RUN_OPTIONS)
+@with_options(*JOB_OPTIONS, *SLURM_OPTIONS, *RUN_OPTIONS)
 @json_option(WrittenScript, RepeatedScript)
 @with_flags(JobFlags)
 def job(flags: JobFlags) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from hpcmod.core.cli.arguments import with_options
 from hpcmod.core.cli.flags import nested, with_flags
 from hpcmod.core.cli.output import print_data, tell
 from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
@@ -20,7 +21,6 @@ from hpcmod.jobs.cli.run_options import (
     RunFlags,
     find_own_mpi,
     make_container,
-    with_options,
 )
 from hpcmod.jobs.values.allocation import Allocation, read_allocation
 from hpcmod.jobs.values.inside import fit_allocation, make_inner_step
@@ -46,7 +46,7 @@ class LaunchFlags:
 @click.command(cls=CommandOfProgram)
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--dry-run", is_flag=True, help="Print the srun command; run nothing.")
-@with_options(RUN_OPTIONS)
+@with_options(*RUN_OPTIONS)
 @with_flags(LaunchFlags)
 def launch(flags: LaunchFlags) -> None:
     """Run a program in your current Slurm allocation.

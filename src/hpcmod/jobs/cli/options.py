@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
+from hpcmod.core.cli.arguments import Option
 from hpcmod.core.cli.flags import nested
 from hpcmod.core.errors import BadInputError
-from hpcmod.jobs.cli.run_options import Option, RunFlags, SlurmFlags
+from hpcmod.jobs.cli.run_options import RunFlags, SlurmFlags
 from hpcmod.jobs.values.request import CHECKS, JobContainer, JobModule, JobRequest, Ranks, Staging
 from hpcmod.jobs.values.requeue import parse_requeue
 

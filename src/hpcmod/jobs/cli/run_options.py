@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
-from hpcmod.core.cli.arguments import site_option
+from hpcmod.core.cli.arguments import Option, site_option
 from hpcmod.core.cli.output import tell
 from hpcmod.core.registry import offered
 from hpcmod.core.values.facts import COMMAND
@@ -31,9 +30,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "What the script also does": ("check", "requeue_on"),
 }
 """Headings of the help page, each with the names of its options; the others come last."""
-
-Option = Callable[[Callable[..., None]], Callable[..., None]]
-"""A decorator that adds an option to a command."""
 
 
 @dataclass(frozen=True)
@@ -106,17 +102,6 @@ class CommandOfProgram(click.Command):
             if shown:
                 with formatter.section(heading):
                     formatter.write_dl(shown)
-
-
-def with_options(*groups: Sequence[Option]) -> Callable[[Callable[..., None]], Any]:
-    """Return a decorator that adds options to a command; the help shows them in this order."""
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        for option in reversed([option for group in groups for option in group]):
-            command = option(command)
-        return command
-
-    return decorate
 
 
 mpi_option = click.option(
