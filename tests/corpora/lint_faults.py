@@ -117,7 +117,6 @@ FAULTS = (
     _edit(
         "Tool-1.2.eb", "missing bind", "wrapped_commands", "bind_paths = ['/nowhere/x']\nwrapped_commands", "bind_paths"
     ),
-    _edit("Tool-1.2.eb", "bad checksum", "wrapped_commands", "checksums = ['123']\nwrapped_commands", "checksums"),
     _edit(
         "Tool-1.2.eb",
         "empty element",

@@ -20,7 +20,6 @@ _MODULE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _RUNTIMES = ("SINGULARITY", "SINGULARITYENV", "APPTAINER", "APPTAINERENV")
 _RUNTIME_VARIABLE = re.compile(r"\b([A-Z]{7,16})_((?:BIND|BINDPATH|NV|ROCM|SHELL|CACHEDIR|TMPDIR|PREPEND_PATH|PWD))\b")
 _OF_A_MODULE = re.compile(r"\$\{?((SIF|RUNSCRIPTS)([A-Z][A-Z0-9]+))\b")
-_SUM = re.compile(r"[0-9a-f]{64}")
 
 
 def rule_needs_names(recipe: LintContext) -> Iterator[Finding]:
@@ -117,14 +116,6 @@ def rule_commands(recipe: LintContext) -> Iterator[Finding]:
             yield fault(recipe.line("bind_paths"), "does-not-load", FAIL, f"bind_paths: {err.message}", err.cure)
 
 
-def rule_sanity_checks(recipe: LintContext) -> Iterator[Finding]:
-    given = recipe.values.get("sanity_check_paths")
-    if isinstance(given, dict) and given and not recipe.is_ours and not any(given.values()):
-        problem = "sanity_check_paths names neither files nor directories: EasyBuild refuses it"
-        cure = "Name a file of the installation, or remove it."
-        yield fault(recipe.assigned("sanity_check_paths"), "empty-check", FAIL, problem, cure)
-
-
 def rule_misspelt_variables(recipe: LintContext) -> Iterator[Finding]:
     for number, line in enumerate(source_lines(recipe.text), 1):
         for match in _RUNTIME_VARIABLE.finditer(line):
@@ -148,13 +139,6 @@ def rule_variables_of_others(recipe: LintContext) -> Iterator[Finding]:
             told.add(name)
             problem = f"${name} belongs to another module, and this one does not set it"
             yield fault(number, "other-module", WARN, problem, f"Use a variable of this module: {match[2]}{own}.")
-
-
-def rule_checked_sums(recipe: LintContext) -> Iterator[Finding]:
-    for checksum in recipe.strings("checksums"):
-        if not _SUM.fullmatch(checksum):
-            problem = f"{checksum[:80]!r} is not a valid sha256"
-            yield fault(recipe.line(checksum), "no-checksum", FAIL, problem, "A sha256 has 64 hex digits.")
 
 
 def rule_parameters(recipe: LintContext) -> Iterator[Finding]:

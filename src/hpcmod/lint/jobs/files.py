@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hpcmod.core.errors import BadInputError, NotFoundError, explain_os_error
+from hpcmod.core.errors import BadInputError, explain_os_error
 from hpcmod.core.fs.reading import UnusableFileError, read_file
 
 LARGEST = 1 << 18
@@ -29,11 +29,8 @@ def is_batch_script(path: Path) -> bool:
 def read_batch_file(path: Path) -> str:
     """Return the text of a batch script, with carriage returns: they are among the mistakes.
 
-    Raises NotFoundError if the file does not exist; BadInputError if it is not a regular file, too large for sbatch, or
-    not text.
+    Raises BadInputError if the file is not a regular file, too large for sbatch, or not text.
     """
-    if not path.exists():
-        raise NotFoundError(f"{path}: no such file", "Give a batch script: hpcmod lint train.sh")
     try:
         data = read_file(path, LARGEST)
     except UnusableFileError as err:

@@ -34,7 +34,8 @@ def test_json_lists_every_file(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    assert hpcmod("lint", tmp_path / "nowhere").exit_code == 3
+    (tmp_path / "a.sh").symlink_to(tmp_path / "a.sh")
+    assert [hpcmod("lint", tmp_path / name).exit_code for name in ("nowhere", "a.sh")] == [3, 3]
 
 
 def test_an_unreadable_file_is_an_error_and_the_others_are_still_checked(tmp_path: Path) -> None:

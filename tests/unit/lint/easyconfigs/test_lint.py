@@ -57,7 +57,6 @@ def test_our_own_easyconfigs_have_no_errors(path: Path) -> None:
         (f":2.7.1@{A}", "", "moving-tag", "fail"),
         (f":2.7.1@{A}", ":2.7.1", "no-checksum", "warn"),
         ("docker://ghcr.io/org", "docker://org", "does-not-load", "fail"),
-        ("[None]", "['abc']", "no-checksum", "fail"),
         ("'python'", "'python', 'module'", "does-not-load", "fail"),
         ("['python']", "{'python': []}", "does-not-load", "fail"),
         ("moduleclass", "environment = {'PATH': '/x'}\nmoduleclass", "does-not-load", "fail"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.core.errors import BadInputError, NotFoundError
+from hpcmod.core.errors import BadInputError
 from hpcmod.lint.jobs.files import is_batch_script, read_batch_file
 
 
@@ -35,14 +35,6 @@ def test_pipes_devices_and_directories_are_refused_without_waiting(tmp_path: Pat
     for path in (tmp_path / "pipe.sh", Path("/dev/zero"), tmp_path):
         with pytest.raises(BadInputError, match="expected a regular file"):
             read_batch_file(path)
-
-
-def test_a_link_to_itself_or_to_nothing_counts_as_missing(tmp_path: Path) -> None:
-    (tmp_path / "a.sh").symlink_to(tmp_path / "a.sh")
-    (tmp_path / "b.sh").symlink_to(tmp_path / "nothing")
-    for name in ("a.sh", "b.sh", "c.sh"):
-        with pytest.raises(NotFoundError):
-            read_batch_file(tmp_path / name)
 
 
 def test_a_huge_sparse_file_is_not_read_completely(tmp_path: Path) -> None:

@@ -231,7 +231,7 @@ def _loaded(call: Call) -> Sequence[Word]:
     """Return the modules that a call of module or ml loads; `restore` means those of a collection."""
     words = [word for word in call.program[1:] if not word.plain.startswith("-")]
     verb = words[0].plain if words else ""
-    if verb == "restore":
+    if verb in ("r", "restore"):
         return words[:1]
     if _LOADS.fullmatch(verb):
         return words[1:]

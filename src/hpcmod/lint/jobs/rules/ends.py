@@ -34,9 +34,6 @@ def rule_signal(job: ScriptContext) -> Iterator[Fault]:
     target, _, before = option.value.partition("@")
     if before and not before.isdecimal():
         yield option.line, f"--signal={option.value}: the time before the end is in seconds", "Write USR1@300."
-    elif before and int(before) < 30 and not traps:
-        problem = f"the signal comes {before} seconds before the end, which is too late to write a checkpoint"
-        yield option.line, problem, f"Write {target}@300: the number is in seconds."
     to_shell = re.match(r"[RB]*B[RB]*:", target) is not None
     signal = _signal_name(target.rpartition(":")[2])
     caught = [call for call, signals in traps if signal in signals]

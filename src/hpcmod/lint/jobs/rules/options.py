@@ -83,8 +83,7 @@ def _refused_value(name: str, value: str) -> tuple[str, str]:
     for names, form, meaning, example in _FORMS:
         if re.fullmatch(names, name) and not re.fullmatch(form, value, re.IGNORECASE):
             right = f"--{name}={example.replace('NUMBER', amount[0] if amount else 'NUMBER')}"
-            some = name == "mail-type" and re.search(rf"\b{_EVENT}\b", value, re.IGNORECASE)
-            effect = ": sbatch ignores unknown ones" if some else ": sbatch refuses the script"
+            effect = "" if name == "mail-type" else ": sbatch refuses the script"
             return f" is not {meaning}{effect}", _time(value) if name == "time" else right
     if name.startswith("gpus") and value.startswith("gpu"):
         right = f"--{name}={last.lstrip('gpus=')}, or --gres={value}"
@@ -157,6 +156,10 @@ def rule_log_directory(job: ScriptContext) -> Iterator[Fault]:
         if re.match(r"/(?:tmp|dev/shm)(?:/|$)", directory):
             problem = f"{option.value} is only on the first node, and lost with the job"
             yield option.line, problem, "Write it to the parallel file system."
+            return
+        if re.search(r"%\d*[jJA]", directory) and not submits:
+            problem = f"{directory} cannot exist before the job has its number, and Slurm does not create it"
+            yield option.line, problem, "Use the number only in the name of the file."
             return
         if directory and directory.removeprefix("./") in made and not submits:
             problem = f"{directory} is created by the job, but Slurm opens the log first: the job fails at once"

@@ -139,6 +139,25 @@ def rule_script_directory(job: ScriptContext) -> Iterator[Fault]:
             return
 
 
+def rule_conda_activate(job: ScriptContext) -> Iterator[Fault]:
+    reads = job.sources or "BASH_ENV" in job.text or re.match(r"#!.*(?:zsh|\s-\w*[li]|--login)", job.text)
+    loads = any(re.search(r"conda|mamba|forge|python|restore|^r$|\$", name, re.IGNORECASE) for _, name in job.loads)
+    for call in job.own if job.script.options and not reads and not loads else ():
+        if re.match(r"(?:conda|mamba|micromamba) activate\b", call.arguments()):
+            problem = "conda activate is a function of interactive shells, which a batch script does not have"
+            yield call.line, problem, 'Write eval "$(conda shell.bash hook)" above it.'
+            return
+
+
+def rule_lost_status(job: ScriptContext) -> Iterator[Fault]:
+    for before, call in zip(job.own, job.own[1:]):
+        between = "\n".join(job.script.lines[before.line - 1 : call.line - 1])
+        told = re.fullmatch(r"[ \t]*(?:echo\b[^;&|\n]*|date|wait)[ \t]*(?:\n[ \t]*(?:#.*)?)*", between)
+        if told and any("$?" in re.sub(r"'[^']*'", "", word.text) for word in call.words):
+            problem = f"$? is the status of {before.name} here, and not of the program above it"
+            yield call.line, problem, "Write status=$? right after the program, and use $status."
+
+
 def rule_no_terminal(job: ScriptContext) -> Iterator[Fault]:
     for call in job.steps:
         if call.of_srun("pty"):

@@ -59,10 +59,9 @@ def rule_misplaced_equals(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_directive_variable(job: ScriptContext) -> Iterator[Fault]:
-    names = {name for option in job.script.options for name in _OF_TEMPLATES.findall(option.value)}
-    is_template = len(names - job.names) > 3
+    names = {name for option in job.script.options for name in _OF_TEMPLATES.findall(option.value)} - job.names
     for option in job.script.options:
-        if is_template and _OF_TEMPLATES.search(option.value):
+        if len(names) > 3 and _OF_TEMPLATES.search(option.value):
             continue
         given = f"--{option.name}={option.value}: no shell reads #SBATCH lines"
         if option.value.startswith("~/"):
