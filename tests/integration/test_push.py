@@ -111,20 +111,27 @@ def test_all_architectures_of_a_layout_are_pushed(registry: Registry, layout: Pa
     assert sorted(entry["platform"]["architecture"] for entry in index["manifests"]) == ["amd64", "arm64"]
 
 
-def test_a_signed_image_is_verified_with_the_public_key(
-    registry: Registry, layout: Path, key: KeyPair, tmp_path: Path
+@pytest.mark.parametrize("scheme", ["docker", "oras"])
+def test_a_signature_has_one_answer_of_all_verbs(
+    registry: Registry, layout: Path, stack: Stack, key: KeyPair, tmp_path: Path, scheme: str
 ) -> None:
-    target = f"docker://{registry.host}/lab/signed:v1"
-    assert hpcmod("verify", "--key", key.public_file, target).exit_code != 0
-    pushed(f"oci:{layout}:v1", target)
-    assert hpcmod("verify", "--key", key.public_file, target).exit_code == UntrustedError.exit_code
-    pushed(f"oci:{layout}:v1", target, "--key", key.private_file)
-    assert hpcmod("verify", "--key", key.public_file, target).exit_code == 0
-    other = make_key(tmp_path, "other")
-    assert hpcmod("verify", "--key", other.public_file, target).exit_code == UnknownKeyError.exit_code
-    pushed(f"oci:{layout}:v1", target, "--key", other.private_file)
-    for one in (key, other):
-        assert hpcmod("verify", "--key", one.public_file, target).exit_code == 0
+    target, other = f"{scheme}://{registry.host}/lab/signed-{scheme}:v1", make_key(tmp_path, "other")
+    image = f"oci:{layout}:v1" if scheme == "docker" else str(stack.tiny_sif)
+
+    def answers(known: KeyPair) -> set[int]:
+        site = tmp_path / "site.toml"
+        site.write_text(f'name = "x"\ntrust = {{ needs = ["signature"], keys = ["{known.public_file}"] }}\n')
+        verbs = [("verify", "--key", known.public_file), ("verify", "--site", site)]
+        if scheme == "oras":  # the layout is no image that can be converted
+            verbs.append(("fetch", "--force", "-o", tmp_path / "a.sif", "--site", site))
+        return {hpcmod(*verb, target).exit_code for verb in verbs}
+
+    pushed(image, target)
+    assert answers(key) == {UntrustedError.exit_code}
+    pushed(image, target, "--key", key.private_file)
+    assert (answers(key), answers(other)) == ({0}, {UnknownKeyError.exit_code})
+    pushed(image, target, "--key", other.private_file)
+    assert answers(key) == answers(other) == {0}
 
 
 def test_a_login_is_sent_when_the_registry_asks(login: Registry, stack: Stack) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from tests.integration.conftest import TOY_IMAGE, write_easyconfig
-from tests.stack import CHECKOUT, Done, EasyBuild, ModuleTool, Stack, run
+from tests.stack import CHECKOUT, EasyBuild, ModuleTool, Stack, run
 
 pytestmark = pytest.mark.stack
 
@@ -20,6 +21,14 @@ SITE_BLOCK = """from easybuild.easyblocks.generic.bundle import Bundle
 
 class LumiBlock(Bundle):
     pass
+"""
+
+SITE_NAMES = """from easybuild.tools.module_naming_scheme.easybuild_mns import EasyBuildMNS
+
+
+class FlatMNS(EasyBuildMNS):
+    def det_module_symlink_paths(self, ec):
+        return []
 """
 
 
@@ -49,6 +58,7 @@ def lumi(stack: Stack, eb: EasyBuild, tiny_sif: Path, tmp_path: Path) -> dict[st
     program.chmod(0o755)
     (tmp_path / "repo").mkdir()
     (tmp_path / "repo/lumiblock.py").write_text(SITE_BLOCK)
+    (tmp_path / "flat.py").write_text(SITE_NAMES)
     (tmp_path / "hooks.py").write_text("def pre_install_hook(self, *args):\n    print('hook of the site')\n")
     shutil.copy(tiny_sif, tmp_path / TOY_IMAGE)
     write_easyconfig(tmp_path)
@@ -58,19 +68,14 @@ def lumi(stack: Stack, eb: EasyBuild, tiny_sif: Path, tmp_path: Path) -> dict[st
         "EASYBUILD_ROBOT_PATHS": str(tmp_path / "repo"),
         "EASYBUILD_INCLUDE_EASYBLOCKS": f"{tmp_path}/repo/*.py",
         "EASYBUILD_HOOKS": str(tmp_path / "hooks.py"),
-        "EASYBUILD_MODULE_NAMING_SCHEME": "CategorizedModuleNamingScheme",
+        "EASYBUILD_INCLUDE_MODULE_NAMING_SCHEMES": str(tmp_path / "flat.py"),
+        "EASYBUILD_MODULE_NAMING_SCHEME": "FlatMNS",
         "EASYBUILD_SUFFIX_MODULES_PATH": "",
     }
     return {**eb.environment(), **variables, "PYTHONPATH": "/of/the/user"}
 
 
-def in_lumi(lumi: dict[str, str], top: Path, snippet: str) -> Done:
-    done = run(["bash", "-c", snippet], lumi, top)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
-
-
-def test_on_lumi_its_eb_installs_and_keeps_its_own_easyblocks_hooks_and_naming_scheme(
+def test_on_lumi_its_eb_installs_and_updates_and_keeps_its_easyblocks_hooks_and_names(
     lumi: dict[str, str], stack: Stack, tmp_path: Path, eb: EasyBuild, lmod: ModuleTool
 ) -> None:
     snippet = f"""
@@ -78,11 +83,38 @@ def test_on_lumi_its_eb_installs_and_keeps_its_own_easyblocks_hooks_and_naming_s
         before=$(eb --version)
         eval "$(hpcmod site env)"
         [[ $before == "$(eb --version)" && $PYTHONPATH == /of/the/user && $EB_PYTHON == /usr/bin/python3 ]] &&
-            eb Toy-1.0.eb && eb --list-easyblocks && hpcmod doctor --json
+            eb Toy-1.0.eb && eb --list-easyblocks && hpcmod doctor --json && hpcmod update Toy 2>&1
     """
-    done = in_lumi(lumi, tmp_path, snippet)
+    done = run(["bash", "-c", snippet], lumi, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
     assert "hook of the site" in done.stdout and not done.stderr
     assert "LumiBlock" in done.stdout and "ContainerModule" in done.stdout
     assert f"{tmp_path}/bin/eb knows ContainerModule" in done.stdout
-    loaded = lmod("module load ai/Toy && start-shell -c 'echo inside'", eb.prefix / "modules")
+    assert "updated Toy/1.0" in done.stdout
+    loaded = lmod("module load Toy && start-shell -c 'echo inside'", eb.prefix / "modules")
     assert loaded.stdout == "inside\n", loaded.stderr
+
+
+@pytest.mark.parametrize(("tool", "syntax"), [("lmod", "Lua"), ("envmodules", "Tcl")])
+def test_every_verb_finds_a_module_of_a_hierarchy(
+    eb: EasyBuild, stack: Stack, tiny_sif: Path, tmp_path: Path, tool: str, syntax: str
+) -> None:
+    shutil.copy(tiny_sif, tmp_path / TOY_IMAGE)
+    write_easyconfig(tmp_path)
+    site = {"HPCMOD_SITE": "generic", "EASYBUILD_MODULE_NAMING_SCHEME": "HierarchicalMNS"}
+    environ = replace(eb, modules_tool=tool, syntax=syntax, variables=site).environment()
+    snippet = f"""set -e
+        eb Toy-1.0.eb >&2
+        module use {eb.modules}/Core
+        module load Toy
+        start-shell -c 'echo loaded'
+        module unload Toy
+        hpcmod exec Toy echo ran
+        hpcmod update Toy >&2
+        hpcmod ls
+        hpcmod remove --yes Toy >&2
+        hpcmod ls
+    """
+    done = run(["bash", "-c", ModuleTool(stack, tmp_path, tool).prologue() + snippet], environ, tmp_path)
+    lines = done.stdout.splitlines()
+    assert (done.returncode, lines[:2], [line[:7] for line in lines[2:]]) == (0, ["loaded", "ran"], ["Toy/1.0"]), done

@@ -27,7 +27,7 @@ from hpcmod.modules.values.install_record import (
 )
 
 _LIMIT = 4 << 20  # bytes read from a modulefile; the package list of a large image takes 0.1 MB
-_EASYBUILD = (("EASYBUILD_INSTALLPATH_MODULES", "all"), ("EASYBUILD_INSTALLPATH", MODULES))
+_EASYBUILD = {"EASYBUILD_INSTALLPATH_MODULES": "", "EASYBUILD_INSTALLPATH": "modules", "EASYBUILD_PREFIX": "modules"}
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,10 @@ def module_trees(
 ) -> tuple[Path, ...]:
     """Return directories of modulefiles, in order: $MODULEPATH, this user's EasyBuild prefix, and more."""
     named = [Path(place) for place in environ.get("MODULEPATH", "").split(":") if place.startswith("/")]
-    trees = [Path(environ[name], below) for name, below in _EASYBUILD if environ.get(name)]
-    prefix = environ.get("EASYBUILD_PREFIX") or (f"{environ['HOME']}/.local/easybuild" if environ.get("HOME") else "")
-    trees += [Path(prefix, MODULES)] if prefix else []
+    usual = {"EASYBUILD_PREFIX": f"{environ['HOME']}/.local/easybuild"} if environ.get("HOME") else {}
+    below = environ.get("EASYBUILD_SUFFIX_MODULES_PATH", "all")  # empty on LUMI
+    given = {**usual, **{name: place for name, place in environ.items() if place}}
+    trees = [Path(given[name], folder, below) for name, folder in _EASYBUILD.items() if name in given]
     unwanted = {os.path.realpath(place) for place in without}
     return tuple(place for place in dict.fromkeys([*named, *trees, *more]) if os.path.realpath(place) not in unwanted)
 

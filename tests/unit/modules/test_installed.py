@@ -62,6 +62,8 @@ def test_the_trees_are_those_of_the_shell_and_then_of_easybuild(tmp_path: Path) 
     found = module_trees(environ, without=[tmp_path])
     assert list(map(str, found)) == ["/a", "/b", "/i/modules/all", "/h/.local/easybuild/modules/all"]
     assert module_trees({}) == ()
+    lumi = {"EASYBUILD_INSTALLPATH_MODULES": "/m", "EASYBUILD_PREFIX": "/p", "EASYBUILD_SUFFIX_MODULES_PATH": ""}
+    assert module_trees(lumi) == (Path("/m"), Path("/p/modules"))
 
 
 def test_removing_takes_the_module_its_links_and_all_but_the_users_packages(tmp_path: Path) -> None:

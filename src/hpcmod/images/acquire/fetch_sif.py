@@ -49,8 +49,8 @@ class FetchedSif:
     """Checksum of the SIF."""
     digest: str = ""
     """Digest of the manifest or index that the reference names."""
-    verified: tuple[str, ...] = ()
-    """How an OCI image satisfies its trust rule, besides its digest."""
+    verified: tuple[str, ...] | None = None
+    """How the image satisfies its trust rule, besides its digest; None: the SIF is to be checked."""
     source: str = ""
     """Original source, if known and different from the reference."""
 
@@ -58,7 +58,7 @@ class FetchedSif:
 def fetch_sif(task: FetchTask) -> FetchedSif:
     """Fetch an image as a SIF to its temporary path.
 
-    Raises HpcmodError if it cannot be fetched or does not fit, or an OCI image does not satisfy its trust rule.
+    Raises HpcmodError if it cannot be fetched or does not fit, or what it is made from does not satisfy its trust rule.
     """
     return _METHODS[task.reference.kind](task)
 
@@ -110,6 +110,7 @@ def _fetch_url(task: FetchTask) -> FetchedSif:
 
 def _fetch_artifact(task: FetchTask) -> FetchedSif:
     options = task.options
+    verified = verify_image_trust(task.reference, task.rule, [task.reference.digest], access=options.access)
     digest, sha256 = fetch_artifact(
         task.reference,
         task.staged,
@@ -118,7 +119,7 @@ def _fetch_artifact(task: FetchTask) -> FetchedSif:
         access=options.access,
         progress=task.progress,
     )
-    return FetchedSif(sha256, digest)
+    return FetchedSif(sha256, digest, verified)
 
 
 _METHODS: Mapping[str, Callable[[FetchTask], FetchedSif]] = {

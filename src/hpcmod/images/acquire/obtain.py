@@ -17,10 +17,10 @@ from hpcmod.core.lock import hold_file
 from hpcmod.core.log import Logger
 from hpcmod.core.progress import Progress
 from hpcmod.core.values.facts import Provenance
-from hpcmod.core.values.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
+from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
 from hpcmod.core.values.trust import check_pinned
 from hpcmod.images.acquire.fetch import note_of
-from hpcmod.images.acquire.fetch_sif import FetchedSif, FetchTask, fetch_sif
+from hpcmod.images.acquire.fetch_sif import FetchTask, fetch_sif
 from hpcmod.images.acquire.locate import recognize
 from hpcmod.images.acquire.origin import ObtainOptions, Origin
 from hpcmod.images.sif_file import Sif
@@ -96,7 +96,9 @@ def _fetch_checked(task: FetchTask, pinned: tuple[str, ...], subject: str) -> Pr
         Sif(task.staged).check(options.architecture, shown=task.out)
     with _discarded_on(VerificationError, task=task):
         check_sha256(reference.canonical, expected=options.checksum, found=fetched.sha256)
-        signed = _verify_made_sif(task, fetched)
+        signed = fetched.verified
+        if signed is None:
+            signed = verify_sif_trust(task.staged, task.rule, options.environ, shown=task.out)
     return Provenance(
         reference=fetched.source or subject,
         digest=fetched.digest,
@@ -106,12 +108,6 @@ def _fetch_checked(task: FetchTask, pinned: tuple[str, ...], subject: str) -> Pr
         tool=options.tool,
         verified=(*pinned, *signed),
     )
-
-
-def _verify_made_sif(task: FetchTask, fetched: FetchedSif) -> tuple[str, ...]:
-    if task.reference.kind in OCI_KINDS:
-        return fetched.verified
-    return verify_sif_trust(task.staged, task.rule, task.options.environ, shown=task.out)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 from hpcmod.catalogue import complete_container, find_ready, look_around
 from hpcmod.core.cli.arguments import complete_file
 from hpcmod.core.cli.flags import with_flags
-from hpcmod.core.cli.output import json_option, tell
+from hpcmod.core.cli.output import json_option, print_json, print_table, tell
 from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.core.fs.reading import UnusableFileError, read_text
@@ -42,11 +42,13 @@ from hpcmod.runs.cli.bench_results import Bandwidths, Results, find_left_out, sh
 from hpcmod.runs.values.bandwidth.measurement import COLLECTIVES, USUAL, Measurement
 from hpcmod.runs.values.bandwidth.nccl_tests import read_bandwidths
 from hpcmod.runs.values.bandwidth.sizes import parse_size_range
+from hpcmod.runs.values.training import TrainingSpeed, compare_speeds, read_speeds
 
 _LIMIT = 64 << 20  # bytes of a log
 _MINUTES = 30  # time limit of an allocation for this command
 _SAID = 10  # last lines of a step that failed
-_LOG = "Name the output of nccl-tests or rccl-tests."
+_LOG = "Name the output of nccl-tests or rccl-tests, of the benchmarks of DDP or Horovod, or of a Trainer."
+_TRAININGS = ("LOG", "MODEL", "GPUS", "SAMPLES/S", "PER GPU", "S/STEP", "TFLOP/S PER GPU", "SCALING")
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,19 @@ class BenchFlags(PlaceFlags):
     ranks_per_node: int
     """0: one per GPU."""
     read: bool
+    model: tuple[float, int]
+    """Parameters of a language model, and the length of a sequence."""
     tolerance: int
     """Percent."""
     dry_run: bool
     as_json: bool
+
+
+@dataclass(frozen=True)
+class TrainingSpeeds:
+    """How fast trainings were."""
+
+    trainings: tuple[TrainingSpeed, ...]
 
 
 def _complete_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -95,7 +106,14 @@ def _complete_names(ctx: click.Context, parameter: click.Parameter, incomplete: 
 @click.option("--repeat", type=click.IntRange(1, 100), default=3, help="Number of runs (default: 3).")
 @click.option("--library", type=click.Choice(LIBRARIES), default=None, help="What measures (default: the best here).")
 @click.option("--ranks-per-node", default=0, help="Ranks per node (default: one per GPU, else 1).")
-@click.option("--read", is_flag=True, help="Read logs of benchmarks instead of running one.")
+@click.option("--read", is_flag=True, help="Read logs of benchmarks or trainings instead of running one.")
+@click.option(
+    "--model",
+    type=(click.FloatRange(0, 1e15), click.IntRange(0, 1 << 40)),
+    default=(0, 0),
+    metavar="PARAMETERS LENGTH",
+    help="With --read: compute the TFLOP/s of a language model, e.g. 7e9 4096.",
+)
 @click.option(
     "--tolerance",
     type=click.IntRange(0, 100),
@@ -104,7 +122,7 @@ def _complete_names(ctx: click.Context, parameter: click.Parameter, incomplete: 
     help="How far below its reference a bandwidth may be (default: 20).",
 )
 @click.option("--dry-run", is_flag=True, help="Print the commands; run nothing.")
-@json_option(Bandwidths, DryRun)
+@json_option(Bandwidths, DryRun, TrainingSpeeds)
 @place_options
 @with_flags(BenchFlags)
 def bench_verb(flags: BenchFlags) -> None:
@@ -119,6 +137,7 @@ def bench_verb(flags: BenchFlags) -> None:
       hpcmod bench PyTorch -N 1,2,4 -A project_465000001 -p standard-g
       hpcmod bench PyTorch --ops all_reduce --sizes 8M-1G --json
       hpcmod bench --read slurm-4711.out --site cray-ex-gh200
+      hpcmod bench --read n1.out n2.out -N 1,2 --model 7e9 4096      # of a training
     """
     site = find_machine(None, os.environ, flag=flags.site).site
     if flags.read:
@@ -237,8 +256,10 @@ def _read(flags: BenchFlags, site: Site) -> NoReturn:
     """Read logs, show them as if they had been measured here, and exit."""
     if not flags.names:
         raise click.UsageError("give the logs to read: hpcmod bench --read LOG...")
+    texts = {name: _read_log(Path(name)) for name in flags.names}
     collectives = parse_collectives(flags.ops) if flags.ops else ("",)
     counts = parse_counts(flags.counts) or (0,)
+    _show_trainings(flags, texts, counts, each=flags.ranks_per_node or site.nodes.usual.gpus)
     if len(collectives) > 1 or len(counts) > 1:
         raise BadInputError(
             "a log that does not say what it measured can be of one collective and node count only",
@@ -246,14 +267,44 @@ def _read(flags: BenchFlags, site: Site) -> NoReturn:
         )
     measurements: list[Measurement] = []
     findings: list[Finding] = []
-    for name in flags.names:
-        reading = read_bandwidths(_read_log(Path(name)), collective=collectives[0], nodes=counts[0])
+    for name, text in texts.items():
+        reading = read_bandwidths(text, collective=collectives[0], nodes=counts[0])
         if not reading.measurements:
-            raise BadInputError(f"{name}: no table of nccl-tests or rccl-tests", _LOG)
+            raise BadInputError(f"{name}: no table of nccl-tests or rccl-tests, and no speed of a training", _LOG)
         measurements += reading.measurements
         findings += [replace(finding, subject=f"{name} {finding.subject}") for finding in reading.findings]
     results = Results(MeasuredWith(site.name, "", "", "logs"), tuple(measurements), tuple(findings))
     show_results(results, site, tolerance=flags.tolerance / 100, as_json=flags.as_json, remember=False)
+
+
+def _show_trainings(flags: BenchFlags, texts: dict[str, str], counts: Sequence[int], *, each: int) -> None:
+    """Show the speeds of trainings and exit, if a log has any.
+
+    `counts`: Number of nodes of each log, or of all of them.
+    `each`: GPUs of a node.
+    """
+    nodes = counts if len(counts) == len(texts) else [counts[0]] * len(texts)
+    read = [read_speeds(name, text, gpus=count * each) for (name, text), count in zip(texts.items(), nodes)]
+    speeds = compare_speeds([speed for log in read for speed in log], 6 * flags.model[0] * flags.model[1])
+    if not speeds:
+        return
+    if flags.as_json:
+        print_json(TrainingSpeeds(speeds))
+    else:
+        print_table(_TRAININGS, [_format_speed(speed) for speed in speeds])
+    if not all(speed.gpus for speed in speeds):
+        tell("the number of GPUs is not in the log: give it with -N NODES --ranks-per-node GPUS")
+    sys.exit()
+
+
+def _format_speed(speed: TrainingSpeed) -> tuple[str, ...]:
+    figures = (
+        *(f"{rate:.2f}" if rate else "-" for rate in (speed.rate, speed.each)),
+        f"{speed.step:.3f}" if speed.step else "-",
+        f"{speed.tflops:.1f}" if speed.tflops else "-",
+        f"{speed.scaling:.0%}" if speed.scaling else "-",
+    )
+    return (speed.log, f"{speed.model} {speed.layout}".strip() or "-", str(speed.gpus or "?"), *figures)
 
 
 def _read_log(path: Path) -> str:

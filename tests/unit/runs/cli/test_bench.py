@@ -187,6 +187,36 @@ def test_ranks_that_measure_nothing_or_only_themselves_are_a_failure(top: Path) 
     assert (done.exit_code, "each of 4 ranks measured only itself" in done.stdout) == (1, True)
 
 
+TRAININGS = {
+    "out-n4-ppn4.txt": "  train_samples_per_second =      5.864",
+    "out-n8-ppn4.txt": "{'train_runtime': 177.89, 'train_samples_per_second': 12.229}",
+    "ddp": """Benchmark: resnet50 with batch size 32
+   1 GPUs --   no ddp:  p50:  0.023s    1392/s  p75:  0.023s    1387/s  p90:  0.023s    1386/s  p95:  0.023s    1381/s
+   8 GPUs --    2M/8G:  p50:  0.026s    1233/s  p75:  0.026s    1211/s  p90:  0.027s    1191/s  p95:  0.027s    1183/s
+Benchmark: resnet101 with batch size 32
+   8 GPUs --    2M/8G:  p50:  0.1.2s    1233/s""",
+    "horovod": "Model: resnet50\nIter #9: 1784.1 img/sec per GPU\nTotal img/sec on 8 GPU(s): 14281.2 +-25.0",
+}
+"""As in HPE's examples (crickett-hpe/hpc-ai-envs, README.md, commit 7dd16ac)."""
+
+
+def test_the_speeds_of_trainings_are_compared_by_gpu(top: Path) -> None:
+    for name, text in TRAININGS.items():
+        (top / name).write_text(text)
+    done = hpcmod("bench", "--read", "ddp", "horovod")
+    assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
+        "ddp resnet50 no ddp 1 1392.00 1392.00 0.023 - 100%",
+        "ddp resnet50 2M/8G 8 9864.00 1233.00 0.026 - 89%",
+        "horovod resnet50 8 14281.20 1785.15 - - 100%",
+    ]
+    done = hpcmod(*COMMANDS[-1])
+    rows = [row.split() for row in blocks("bench", "text")[1].splitlines()]
+    assert [line.split() for line in done.stdout.splitlines()] == rows[1:]
+    found = json.loads(hpcmod("bench", "--read", "out-n4-ppn4.txt", "--json").stdout)
+    assert found["trainings"][0] == {"log": "out-n4-ppn4.txt", "rate": 5.864, **found["trainings"][0], "gpus": 0}
+    assert "give it with -N" in hpcmod("bench", "--read", "out-n4-ppn4.txt").stderr
+
+
 COMMANDS = [shlex.split(line)[1:] for block in blocks("bench", "console") for line in block.splitlines()]
 
 
@@ -194,7 +224,9 @@ COMMANDS = [shlex.split(line)[1:] for block in blocks("bench", "console") for li
 def test_the_commands_of_the_page_run(top: Path) -> None:
     srun(top)
     shutil.copy(HPE, "slurm-4711.out")
-    assert len(COMMANDS) == 3
+    for name in ("out-n4-ppn4.txt", "out-n8-ppn4.txt"):
+        Path(name).write_text(TRAININGS[name])
+    assert len(COMMANDS) == 4
     for words in COMMANDS:
         done = hpcmod(*words)
         assert done.exit_code == 0, done.output
