@@ -2,7 +2,7 @@
 # becoming Python, it becomes a process that waits for its rank. With one container per node, ranks wait on the host: here, the
 # first one becomes the parent, and others only describe themselves.
 
-# Start normally, without a message, if there is nothing to share, or if each start is measured.
+# Start normally, without a message, if nothing is shared, or each start is measured.
 wants_fork() {
   [[ ${_asked[spawn]} && $_launcher && ! (${_launch[*]-} || ${_asked[profile-rank]} || $_times || $_trace) ]] &&
     ((LOCAL_WORLD_SIZE > 1))
@@ -12,7 +12,7 @@ run_forked() { # ARGS
   local python=python directory=${HPCMOD_FORK_HOST-} token=${HPCMOD_FORK_TOKEN-} role
   ! wants_fork || find_fork_directory || run_python "$@"
   if ! wants_fork; then
-    [[ ! $directory ]] || stop 7 'these options need one container per rank'
+    [[ ! $directory ]] || stop 7 'not with one-per-node: HPCMOD_TIMING, HPCMOD_PROFILE_RANK, --launcher'
     run_python "$@"
   fi
   activate_python

@@ -124,6 +124,8 @@ def test_a_program_in_one_container_per_node_equals_a_plain_one(node: Node) -> N
     shared = replace(node, on_host=True)(PROGRAMS["environment"], "--preload", PRELOADED)
     assert not any("plain start" in err for _, _, err in shared), shared
     assert cleaned(shared) == cleaned(plain)
+    timed = replace(node, on_host=True)(PROGRAMS["environment"], HPCMOD_TIMING="1")
+    assert "not with one-per-node: HPCMOD_TIMING, HPCMOD_PROFILE_RANK, --launcher" in timed[0][2]
 
 
 WHO_FORKED = Program("import sys\nprint('forked' if 'xmlrpc.client' in sys.modules else 'plain')\n")
