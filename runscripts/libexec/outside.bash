@@ -123,8 +123,8 @@ offer_host_commands() { # -> _host_directory
     source "$_here/libexec/host-commands.bash"
     start_host_helper
   else
-    say "no command of the host is available in the container: the site profile has no host_commands.allowed. To allow one: a line
-  allowed = [\"COMMAND\"] below [host_commands] in the profile, then: hpcmod install --rebuild $_module"
+    say "no command of the host is available in the container: the site profile has no host_commands.allowed. Add it, then:
+  hpcmod update $_module --site FILE, with the file of that profile"
   fi
 }
 

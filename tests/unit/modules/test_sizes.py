@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from hpcmod.modules.text.modulefile import render_body, render_description
 from hpcmod.modules.values.install_record import PACKAGE_LIST, link_of
 from hpcmod.modules.values.plan import InstallPlan
 from tests.plans import make_example
+from tests.walkthroughs import blocks
 
 MOST_LINES, MOST_BYTES = 6000, 250_000
 LIMITS = {"runscripts/get-master": 60, "libexec/wrapper": 60, "libexec/module.lua": 300, "libexec/module.tcl": 300}
@@ -52,6 +54,16 @@ def test_all_files_of_an_installation_can_be_read(profile: str, syntax: str) -> 
     texts = [text for name, text in make_files(make_example(profile), syntax).items() if name != MODULEFILE]
     assert sum(map(lines_of, texts)) <= MOST_LINES
     assert sum(len(text.encode()) for text in texts) <= MOST_BYTES
+
+
+@pytest.mark.parametrize("site", ["lumi", "frontier", "marenostrum5", "cray-ex-gh200"])
+def test_a_users_own_profile_adds_the_commands_of_the_host(site: str, tmp_path: Path) -> None:
+    """The shipped profiles list none: the programs for them would make every installation longer than that."""
+    (page,) = blocks("host-commands", "toml")
+    (tmp_path / "site.toml").write_text(page.replace('"lumi"', f'"{site}"'))
+    programs = {f"libexec/host-command{end}" for end in ("", "s", "s.bash")}
+    assert not programs & set(make_files(make_example(site), "Lua"))
+    assert programs <= set(make_files(make_example(str(tmp_path / "site.toml")), "Lua"))
 
 
 def print_table(profile: str = "lumi", syntax: str = "Lua") -> None:
