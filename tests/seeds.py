@@ -1,6 +1,6 @@
 """Rows of the documents that hpcmod was measured against: what a reader does there, and the proof that hpcmod does it.
 
-A row is proved by texts that a view must contain or must not contain, or by tests. Views are written as
+A row is proved by tests, or by texts that a view must contain or must not contain. Views are written as
 
     $ hpcmod ...        what the command prints on stdout and stderr
     module SITE         the modulefile of PyTorch 2.7.1 on a site
@@ -48,16 +48,16 @@ class Row:
 
 def read_rows(path: Path) -> tuple[Row, ...]:
     """Read the rows of a table."""
-    rows = load_toml(path.read_text(encoding="utf-8"), path.name)["row"]
-    return tuple(
-        Row(**{key: tuple(value) if isinstance(value, list) else value for key, value in one.items()}) for one in rows
-    )
+    tree = load_toml(path.read_text(encoding="utf-8"), path.name)
+    rows = [{key: tuple(each) if isinstance(each, list) else each for key, each in row.items()} for row in tree["row"]]
+    proved = (Row(number, what, tests=tuple(rest)) for number, what, *rest in tree["proved"])
+    return (*(Row(**row) for row in rows), *proved)
 
 
 def read_accounted(path: Path) -> tuple[list[int], int]:
     """Read the numbers of all rows of a table, proved or listed under `others`, and the expected number of rows."""
     tree = load_toml(path.read_text(encoding="utf-8"), path.name)
-    return sorted([*(one["number"] for one in tree["row"]), *map(int, tree["others"])]), tree["rows"]
+    return sorted([*(row.number for row in read_rows(path)), *map(int, tree["others"])]), tree["rows"]
 
 
 def check(one: Row) -> None:

@@ -26,7 +26,7 @@ CEILINGS = {
     "src/hpcmod/packages": 6860,  # 3 more, from images: where conda packages are in an image
     "src/hpcmod/building": 2740,  # 25 more: the names for the easyblock; files that components share
     "src/hpcmod/notebooks": 1030,
-    "src/hpcmod/runs": 6755,
+    "src/hpcmod/runs": 6835,  # 80 more: the speed of trainings, which --read of bench reads
     "src/hpcmod/lint": 2600,
     "src/hpcmod/importing": 2215,
     "tests": 4605,
@@ -35,7 +35,7 @@ CEILINGS = {
     "tests/e2e": 2635,
     "tests/faults": 1870,
     "tests/fuzz": 700,
-    "tests/integration": 12120,
+    "tests/integration": 12155,  # 35 more: modules of a hierarchy, LUMI's own names, a signed SIF in a registry
     "tests/jobs": 2605,
     "tests/logs": 1360,
     "tests/lumi": 980,

@@ -16,10 +16,19 @@ from hpcmod import __version__
 from hpcmod.core.errors import CheckFailedError, HpcmodError, LackingError, UntrustedError, VerificationError
 from hpcmod.core.resources import runscript_files
 from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts, architecture_name
+from hpcmod.images import Sif
 from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.tables import Images
 from hpcmod.modules import store
-from hpcmod.modules.store import InstalledImage, VerifiedSif, Ways, install, install_files, install_image
+from hpcmod.modules.store import (
+    InstalledImage,
+    VerifiedSif,
+    Ways,
+    install,
+    install_files,
+    install_image,
+    write_definition,
+)
 from hpcmod.modules.values.install_record import NO_RECORD, Fit, InstalledModule, is_started
 from hpcmod.modules.values.plan import ContainerSettings, InstallPlan, make_plan
 from hpcmod.modules.values.spec import OWN_COMMANDS, InstallSpec
@@ -88,6 +97,13 @@ def test_a_first_image_is_copied_and_its_digest_reported(plan: InstallPlan, root
     assert (root / "torch.sif").read_bytes() == image.read_bytes()
     assert done.size == image.stat().st_size
     assert names(root) == ["torch.sif"]
+
+
+def test_the_definition_in_an_image_is_written_where_lumis_modules_have_it(
+    plan: InstallPlan, root: Path, image: Path
+) -> None:
+    write_definition(plan, image)
+    assert (root / "share/docker-defs/torch.def").read_bytes() == Sif(image).definition() != b""
 
 
 @pytest.mark.parametrize("status", [0, 22])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import (
     format_size,
     json_option,
+    print_data,
     print_json,
     print_table,
     print_wrapped,
@@ -38,6 +40,7 @@ from hpcmod.core.cli.output import (
     terminal_width,
 )
 from hpcmod.core.errors import NotFoundError
+from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.facts import comparable_name
 from hpcmod.modules import Installed
 from hpcmod.modules.values.install_record import InstallRecord
@@ -60,7 +63,8 @@ def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_jso
 
     Each is ready to use, available to install, or deprecated.
 
-    TEXT is part of a name. Columns: name and version, state, size of the image, machine, aliases and notes.
+    TEXT is part of a name. Columns: name and version, state, size of the image, machine, aliases and notes. With --all,
+    also the files in the site's directories of images.
 
     \b
     Examples:
@@ -83,9 +87,19 @@ def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_jso
         print_table(("MODULE", "STATE", "SIZE", "MACHINE", "NOTES"), map(_row, shown))
     elif not text:
         tell("no containers found" if here.catalogues else f"no containers found. {NO_CATALOGUE}")
+    if everything and not as_json:
+        for path in (path for place in here.site.images.central for path in _images_in(Path(place), text)):
+            print_data(f"{path}  an image of the site: hpcmod install {sh_word(str(path))}")
     if text and not shown:
         names = (listed.module.partition("/")[0] for listed in listed_here)
         raise NotFoundError(f"no container has {text} in its name", did_you_mean(text, names))
+
+
+def _images_in(directory: Path, text: str) -> Iterator[Path]:
+    """Yield the files of a directory that have a text in their name; none if it cannot be read."""
+    with suppress(OSError), os.scandir(directory) as entries:
+        names = [entry.name for entry in entries if entry.is_file() and text.lower() in entry.name.lower()]
+        yield from (directory / name for name in sorted(names))
 
 
 def _row(listed: Listed) -> tuple[str, ...]:

@@ -12,12 +12,16 @@ from hpcmod.compat.install_netstack import plan_capture, read_capture, write_cap
 from hpcmod.compat.netstack import check_capture
 from hpcmod.compat.values.netstack import DEFAULT_LIBRARIES, Capture
 from hpcmod.core.cli.findings import Findings, show_findings
+from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.groups import CommandGroup
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_message, print_text
-from hpcmod.core.errors import CheckFailedError, NotFoundError
+from hpcmod.core.errors import BadInputError, CheckFailedError, NotFoundError
+from hpcmod.core.fs.tree import write_file
 from hpcmod.core.progress import ProgressLine
+from hpcmod.core.text.toml import render_toml
 from hpcmod.core.values.json_form import SPLICED
-from hpcmod.machine import load_site
+from hpcmod.machine import find_machine, load_site, own_profile
+from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.tables import Netstack
 from hpcmod.modules import explain_binds
 
@@ -33,6 +37,19 @@ class CapturedStack:
     capture: Capture = field(metadata=SPLICED)
     glibc_needed: str
     """The oldest glibc release that works, e.g. 2.34; empty if not known."""
+
+
+@dataclass(frozen=True)
+class CaptureFlags:
+    """Arguments and options of `hpcmod site netstack capture`."""
+
+    libraries: tuple[str, ...]
+    output: Path | None
+    leave_out: tuple[str, ...]
+    allow_missing: bool
+    use: bool
+    dry_run: bool
+    as_json: bool
 
 
 @click.group(cls=CommandGroup)
@@ -63,16 +80,11 @@ def netstack() -> None:
     help="Library to take from the container instead; `*` matches any text.",
 )
 @click.option("--allow-missing", is_flag=True, help="Capture even if a needed library is not found.")
+@click.option("--use", is_flag=True, help="Use it from now on: write it into your own profile.")
 @click.option("--dry-run", is_flag=True, help="Print what would be copied; write nothing.")
 @json_option(CapturedStack)
-def capture(
-    libraries: tuple[str, ...],
-    output: Path | None,
-    leave_out: tuple[str, ...],
-    allow_missing: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+@with_flags(CaptureFlags)
+def capture(flags: CaptureFlags) -> None:
     """Copy libraries and their dependencies, except glibc's, into a new directory, and print its path.
 
     LIBRARY is a path, a pattern (the newest match is taken), or a name that this machine's loader finds. The default is
@@ -82,27 +94,43 @@ def capture(
     Examples:
       hpcmod site netstack capture --dry-run
       hpcmod site netstack capture --output /appl/netstack '/opt/cray/libfabric/*/lib64/libfabric.so.1' libcxi.so.1
-      module load cray-mpich-abi; hpcmod site netstack capture --output /appl/netstack libmpi.so.12 libfabric.so.1
+      module load cray-mpich-abi; hpcmod site netstack capture --use --output /proj/netstack libmpi.so.12 libfabric.so.1
     """
-    known = load_site(None, os.environ).network.netstack
-    asked = libraries or known.libraries or DEFAULT_LIBRARIES
-    plan = plan_capture(asked, os.environ, leave_out=tuple(dict.fromkeys((*known.leave_out, *leave_out))))
+    site = find_machine(None, os.environ).site
+    known = site.network.netstack
+    asked = flags.libraries or known.libraries or DEFAULT_LIBRARIES
+    plan = plan_capture(asked, os.environ, leave_out=tuple(dict.fromkeys((*known.leave_out, *flags.leave_out))))
     for warning in plan.warnings:
         print_message(f"warning: {warning}")
-    if plan.missing and not allow_missing:
+    if plan.missing and not flags.allow_missing:
         raise _incomplete(plan)
-    if dry_run:
-        _print_capture(plan, None, as_json=as_json)
+    if flags.dry_run:
+        _print_capture(plan, None, as_json=flags.as_json)
         return
     with ProgressLine("netstack") as progress:
-        out = output or _default_output(known)
+        out = flags.output or _default_output(known)
         directory, made = write_capture(plan, out, tell=print_message, progress=progress)
     if not made:
         print_message(f"nothing to do: {directory} has the same libraries")
-    if as_json:
+    if flags.use:
+        _use(out.absolute(), site)
+    if flags.as_json:
         _print_capture(read_capture(directory), directory, as_json=True)
     else:
         print_data(str(directory))
+
+
+def _use(directory: Path, site: Site) -> None:
+    """Write the user's own profile: that of this machine, with the captures in a directory before its own libraries."""
+    path = own_profile(os.environ)
+    places = list(dict.fromkeys([f"{directory}/*", *(bind.source for bind in site.network.netstack.directory)]))
+    values = {"name": site.name, "extends": site.profile, "netstack": {"directory": places}}
+    if site.profile == str(path):  # unless it only names another profile
+        lines = render_toml({"netstack": values["netstack"]})
+        raise BadInputError(f"{path} exists: it is a profile of your own", f"Add these lines to it:\n{lines}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, render_toml(values))
+    print_message(f"used from now on: {path}")
 
 
 def _incomplete(plan: Capture) -> CheckFailedError:

@@ -64,6 +64,19 @@ def test_ls_shows_containers_that_are_useful_here(site: Catalogue) -> None:
     assert {one["module"]: one["aliases"] for one in answer["containers"]}["PyTorch/2.7.1"] == ["stable"]
 
 
+def test_all_lists_the_images_of_the_site(site: Catalogue, tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    (images / "old").mkdir(parents=True)
+    for name in ("nvidiaPytorch24.07", "tool 1"):
+        (images / name).touch()
+    (tmp_path / "site.toml").write_text(f'name = "x"\nimages.central = ["{tmp_path}/images", "/nowhere"]\n')
+    shown = lines("ls", "--all", "--site", tmp_path / "site.toml")
+    assert shown[-2:] == [
+        f"{images}/nvidiaPytorch24.07 an image of the site: hpcmod install {images}/nvidiaPytorch24.07",
+        f"{images}/tool 1 an image of the site: hpcmod install '{images}/tool 1'",
+    ]
+
+
 def test_a_damaged_record_is_reported_and_hides_no_other(site: Catalogue) -> None:
     (site.records_directory / "PyTorch/2.6.0.json").write_text("{")
     put(site, make_record("PyTorch/2.8"))

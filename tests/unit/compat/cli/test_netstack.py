@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from hpcmod.machine import load_site
 from tests.calls import hpcmod
 from tests.host_libraries import make_host, plant
 
@@ -37,6 +38,23 @@ def test_capture_prints_the_new_directory_and_show_and_check_find_it(host: Path,
     assert call(host, site, "check").exit_code == 0
     again = call(host, site, "capture")
     assert (again.stdout, "nothing to do" in again.stderr) == (done.stdout, True)
+
+
+def test_a_capture_is_used_by_the_users_own_profile(
+    host: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    own = tmp_path / "config/hpcmod/site.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('name = "frontier"\nextends = "frontier"\n')  # as `hpcmod site use` writes it
+    words = ("site", "netstack", "capture", "--use", "-o", tmp_path / "stacks", "libfabric.so.1")
+    env = {"LD_LIBRARY_PATH": f"{host}/cxi:{host}/lib64", "HPCMOD_SITE": ""}
+    assert hpcmod(*words, **env).exit_code == 0
+    site = load_site(None, {"XDG_CONFIG_HOME": str(tmp_path / "config")})
+    places = [bind.source for bind in site.network.netstack.directory]
+    assert (site.name, places) == ("frontier", [f"{tmp_path}/stacks/*", "/opt/cray/libfabric/*/lib64"])
+    again = hpcmod(*words, **env)
+    assert again.exit_code == 2 and f'directory = ["{tmp_path}/stacks/*"' in again.stderr
 
 
 def test_a_dry_run_writes_nothing_and_prints_the_same(host: Path, site: Path, tmp_path: Path) -> None:
