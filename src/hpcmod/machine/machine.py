@@ -148,11 +148,13 @@ def _home_of(environ: Mapping[str, str], variable: str, usual: str) -> Path:
 def detect(environ: Mapping[str, str]) -> Iterator[Choice]:
     """Yield the shipped profiles that match this machine, the most specific first, then the fallback."""
     fits = []
-    shipped = {name: parse_profile(text, f"{name}.toml") for name, text in site_profiles().items()}
-    for name, profile in sorted(shipped.items()):
+    for name, text in site_profiles().items():
+        if "\n[detect]\n" not in text:  # parsing all of them would take longer than the rest of a short command
+            continue
+        profile = _read(name)
         reason = _fits(profile, environ)
         if reason:
-            fits.append((-_depth(profile, shipped), name, reason))
+            fits.append((-len(_with_bases(profile, iter(()))), name, reason))
     yield from (Choice(name, reason) for _, name, reason in sorted(fits))
     yield Choice(FALLBACK, "no other shipped profile matches")
 
@@ -163,14 +165,6 @@ def _fits(profile: Profile, environ: Mapping[str, str]) -> str:
     wanted = profile.values.get("detect.variables", ())
     variables = [f"${name} is {value}" for name, value in wanted if environ.get(name) == value]
     return next(iter([*(f"{place} exists" for place in paths), *variables]), "")
-
-
-def _depth(profile: Profile, shipped: Mapping[str, Profile]) -> int:
-    """Return how many profiles a profile extends: one that extends another is more specific."""
-    depth = 0
-    while profile.extends in shipped and depth < len(shipped):
-        profile, depth = shipped[profile.extends], depth + 1
-    return depth
 
 
 def _read(choice: str, *, named_in: str = "--site or HPCMOD_SITE", beside: Path = Path()) -> Profile:
