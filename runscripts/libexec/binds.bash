@@ -73,10 +73,9 @@ split_binds() {
   done
 }
 
-# Your own packages: the active state of a set that fits this image, chosen by HPCMOD_PACKAGES.
-# -> REPLY: the file of the state, or nothing
+# -> REPLY: the file of your own packages that fits this image, chosen by HPCMOD_PACKAGES, or nothing
 find_own_packages() {
-  local choice=${HPCMOD_PACKAGES-} name state='' place=${HPCMOD_PACKAGES_DIR-} container=$_packages_container problem=''
+  local choice=${HPCMOD_PACKAGES-} name state='' place=${HPCMOD_PACKAGES_DIR-} container=$_packages_container problem='' file
   REPLY=''
   [[ $choice != none ]] || return 0
   name=$choice
@@ -84,26 +83,27 @@ find_own_packages() {
   name=${name:-default}
   [[ $place == /* ]] || place=${HOME-}/.local/share/hpcmod
   if [[ $name == /* ]]; then place=$name/$container; else place=$place/packages/$container/$name; fi
-  REPLY=$place/active-$_packages_tag.squashfs
-  [[ ! $state ]] || REPLY=$place/states/$state-$_packages_tag.squashfs
-  [[ ! -e $REPLY ]] || return 0
-  REPLY=''
-  if [[ $choice && ! -d $place && ! ($name == /* && -d $name) ]]; then
+  file=$place/active-$_packages_tag.squashfs
+  [[ ! $state ]] || file=$place/states/$state-$_packages_tag.squashfs
+  [[ ! -f $file ]] || { REPLY=$file && return; } # nothing else: a FIFO would block the runtime
+  if [[ -e $file || -L $file ]]; then
+    problem="the file of your packages \`$name\` is missing: $file; use other ones: hpcmod packages $container --history"
+  elif [[ $choice && ! -d $place/states ]] && ! { [[ $name == /* ]] && has "$name" '*/states'; }; then
     problem="you have no set of packages \`$name\`; see: hpcmod packages $container"
   elif [[ $state ]]; then
     problem="your packages \`$name\` have no state $state that fits this image; see: hpcmod packages $container --history"
   fi
-  [[ ! $problem ]] || stop 3 "HPCMOD_PACKAGES=$choice: $problem; to run without your packages: HPCMOD_PACKAGES=none"
+  [[ ! $problem ]] || stop 3 "HPCMOD_PACKAGES=${choice:-default}: $problem; to run without your packages: HPCMOD_PACKAGES=none"
   # loading the module has already printed this
-  [[ ${_HPCMOD_CONTAINER-} != *" $_module" ]] && has_other_packages "$place" || return 0
+  [[ ${_HPCMOD_CONTAINER-} != *" $_module" ]] && has "$place" 'active-*' || return 0
   warn "your packages \`$name\` were made for another image, so they are off; to make them fit: hpcmod rebase $container"
 }
 
-has_other_packages() { # DIRECTORY
-  local - link
+has() { # DIRECTORY PATTERN
+  local - path
   set +f
-  for link in "$1"/active-*; do
-    [[ ! -L $link ]] || return 0
+  for path in "$1"/$2; do
+    [[ ! -e $path && ! -L $path ]] || return 0
   done
   return 1
 }

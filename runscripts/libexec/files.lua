@@ -71,10 +71,10 @@ function files.own_packages(own)
     end
     local file = place .. "/active-" .. own.fits .. ".squashfs"
     if state then file = place .. "/states/" .. state .. "-" .. own.fits .. ".squashfs" end
-    if exists(file) then return file end
+    if is_file(file) then return file end
     if mode() ~= "load" then return end
     local known, entries, directory = pcall(lfs.dir, place)
-    if not known then
+    if not known or not exists(place .. "/states") then
         if not is_path and chosen ~= "" then
             message("you have no set of packages `" .. name .. "`, so no container will start; see: hpcmod packages " .. own.name)
         end

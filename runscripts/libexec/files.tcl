@@ -122,9 +122,9 @@ proc hpcmod::own_packages {container fits} {
     if {![string match /* $base]} { set base [value HOME]/.local/share/hpcmod }
     set place [expr {$is_path ? "$name/$container" : "$base/packages/$container/$name"}]
     set file $place/[expr {$state eq "" ? "active-$fits.squashfs" : "states/$state-$fits.squashfs"}]
-    if {[file exists $file]} { return $file }
+    if {[file isfile $file]} { return $file }
     set said ""
-    if {![file isdirectory $place]} {
+    if {![file isdirectory $place/states]} {
         if {!$is_path && $chosen ne ""} { set said "you have no set of packages `$name`, so no container will start; see: hpcmod packages" }
     } elseif {$state ne ""} {
         set said "your packages `$name` have no state $state that fits this image, so no container will start; see: hpcmod packages --history"

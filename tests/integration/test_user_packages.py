@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.integration.conftest import TOY, Loader
+from tests.integration.conftest import TOY, Loader, away
 from tests.package_index import run_index
 from tests.preloaded import HPCMOD, call
 from tests.registry import PASSWORD, make_certificate
@@ -173,6 +173,8 @@ def check_choices(mine: Mine, shared: Path) -> None:
         ("typo", "you have no set of packages `typo`"),
         ("default@7", "your packages `default` have no state 7 that fits this image"),
         (nowhere, f"you have no set of packages `{nowhere}`"),
+        ("..", "you have no set of packages `..`"),
+        (str(shared.parent), f"you have no set of packages `{shared.parent}`"),
     ):
         for command in ("python -c 1", "singularity exec $SIF true"):
             done = mine.loader(f"module load {TOY} && {command}", HPCMOD_PACKAGES=chosen)
@@ -185,6 +187,11 @@ def check_choices(mine: Mine, shared: Path) -> None:
 def check_off_for_another_image(mine: Mine) -> None:
     """Load the module with packages that were made for another image: they are off, and it says so once."""
     link = next(mine.packages.glob("default/active-*"))
+    with away(state := link.resolve()):
+        for make in (lambda path: None, os.mkfifo, lambda path: path.unlink()):
+            done = mine("exec", "Toy", "true")
+            assert (done.returncode, f"file of your packages `default` is missing: {link}" in done.stderr) == (3, True)
+            make(state)
     link.rename(link.with_name("active-cp311-000000000000.squashfs"))
     done = mine.loader(f"module load {TOY}; singularity exec $SIF python -c 'import einops'")
     assert "No module named 'einops'" in done.stderr
