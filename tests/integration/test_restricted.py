@@ -52,7 +52,7 @@ def test_a_restricted_container_with_a_licence(module_env: ModuleTool, tiny_sif:
     text = f"Toy/1.0 is restricted to the group {group}; to get access, ask {site.record('1.0')['publisher']}"
     for words in (
         *(["exec", "Toy", "true"], ["add", "Toy", "einops"], ["kernel", "Toy"], ["jupyter", "Toy", "--here"]),
-        *(["job", "Toy", "-N", "1", "true"], ["install", "Toy/1.0"]),
+        *(["job", "Toy", "-N", "1", "true"], ["install", "Toy/1.0"], ["verify", "Toy"]),
     ):
         refused = site.hpcmod(*words, **home)
         assert (refused.returncode, text in " ".join(refused.stderr.split())) == (7, True), words
@@ -77,6 +77,10 @@ def test_a_group_publishes_for_another_group(lmod: ModuleTool, tiny_sif: Path, t
     linked = site.catalogue / "software/Toy/1.0/Toy-1.0.sif"
     assert linked.samefile(image)
     assert "fail" not in site.does("catalogue", "verify").stdout
+    record = site.catalogue / "records/Toy/1.0.json"
+    record.write_text(record.read_text().replace(f'"readers": "{other}"', '"readers": ""'))  # as each publisher may
+    assert "--readers GROUP" in " ".join(site.hpcmod("catalogue", "verify", "--fix-modes").stdout.split())
+    assert (image.stat().st_mode & 0o777, image.stat().st_gid) == (0o640, grp.getgrnam(other).gr_gid)
 
 
 def test_undoing_a_restriction_opens_the_image_again(lmod: ModuleTool, tiny_sif: Path, tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def _check_modes(catalogue: Catalogue, *, fix: bool) -> Iterator[Finding]:
     unproven = [entry for entry, _ in left if entry.anchor is None]
     if unproven:
         cure = f"If these files belong to the catalogue: {_setting(unproven)}; otherwise move them away"
+        cure += " (images for a group: publish them again with --readers GROUP)"
         yield Finding(FAIL, "modes", f"{len(unproven)} of them not set by --fix-modes: {UNPROVEN}", cure)
     if fix:
         yield Finding(OK, "modes", f"{len(wrong) - len(left)} of {len(wrong)} fixed")

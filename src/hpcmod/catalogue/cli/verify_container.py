@@ -15,15 +15,16 @@ from typing import NoReturn
 import click
 
 from hpcmod.catalogue.cli.containers import complete_image, find_copy, look_around
-from hpcmod.catalogue.finding.find import Container, find_container
+from hpcmod.catalogue.finding.find import find_container
 from hpcmod.catalogue.publishing.trial import CheckRun, repeat_checks
-from hpcmod.catalogue.records.store import find_catalogues
+from hpcmod.catalogue.records.store import Catalogue, find_catalogues, is_refused
+from hpcmod.catalogue.values.record import CatalogueRecord, refusal
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.findings import Findings, show_findings
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_json, print_wrapped, tell
-from hpcmod.core.errors import CheckFailedError, NotFoundError
+from hpcmod.core.errors import CheckFailedError, LackingError, NotFoundError
 from hpcmod.core.fs.checksums import parse_sha256
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.registry import offered
@@ -117,10 +118,13 @@ def _verify_container(flags: VerifyFlags) -> None:
     if not catalogues:
         return
     container = find_container(catalogues, flags.image)
+    record = container.read()
+    if is_refused(container.catalogue, record):
+        raise LackingError(refusal(record))
     with ProgressLine(container.module) as progress:
-        findings = list(verify_container(container.catalogue, container.read(), progress=progress))
+        findings = list(verify_container(container.catalogue, record, progress=progress))
     if flags.checks:
-        findings += _repeat(container)
+        findings += _repeat(container.catalogue, record)
     findings += _verify_additions(installed) if installed else ()
     show_findings(findings, as_json=flags.as_json, fail_code=exit_code_of(findings))
 
@@ -138,9 +142,8 @@ def _verify_additions(installed: Installed) -> Iterator[Finding]:
         yield from verify_additions(installed, os.environ)
 
 
-def _repeat(container: Container) -> Iterator[Finding]:
-    record = container.read()
-    trial = CheckRun(record.module, container.catalogue.modules, record.sha256, os.environ)
+def _repeat(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Finding]:
+    trial = CheckRun(record.module, catalogue.modules, record.sha256, os.environ)
     checks = repeat_checks(trial, record.checks)
     try:
         for check in checks:

@@ -69,7 +69,7 @@ def set_readers(catalogue: Catalogue, record: CatalogueRecord) -> None:
         for image in images:
             restrict(catalogue, image, record.readers)
     elif images:
-        for _ in fix_modes(catalogue, find_wrong_modes(catalogue, images)):
+        for _ in fix_modes(catalogue, find_wrong_modes(catalogue, images, opens=True)):
             pass  # `hpcmod catalogue verify` reports what could not be changed
 
 

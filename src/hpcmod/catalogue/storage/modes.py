@@ -17,8 +17,8 @@ from hpcmod.catalogue.storage.evidence import Anchor, Evidence, inode_of, is_clo
 from hpcmod.core.fs.beneath import closing, open_beneath
 from hpcmod.core.fs.tree import Tree, change_mode
 
-UNPROVEN = "others may have put it there"
-"""Why a mode is not set: that would give others access to what may be another user's."""
+UNPROVEN = "others may have put it there, or changed its record"
+"""Why a mode is not set: that would give others access to what may be another user's, or for a group alone."""
 
 _ACCESS = 0o777  # the bits that give access, without the set-group-ID bit
 
@@ -44,16 +44,24 @@ class WrongMode:
 
 
 def find_wrong_modes(
-    catalogue: Catalogue, below: Iterable[Path] = (), *, since: float | None = None, closed: Iterable[str] = ()
+    catalogue: Catalogue,
+    below: Iterable[Path] = (),
+    *,
+    since: float | None = None,
+    closed: Iterable[str] = (),
+    opens: bool = False,
 ) -> Iterator[WrongMode]:
     """Yield paths with a wrong mode or group, each directory before its content.
 
     `below`: Paths to check; everything if empty.
     `since`: Seconds since 1970: what this user wrote later counts as the catalogue's.
     `closed`: File names of images that only a group may read, in addition to those whose records say so.
+    `opens`: Whether this user wants all to read an image that only a group may read. A record alone does not say that:
+        other publishers may change it.
     """
     evidence = Evidence(catalogue)
     root = _intended(catalogue)
+    usual = {root[1], *(path.lstat().st_gid for path in [catalogue.directory / "catalogue.json"] if path.exists())}
     restricted = {*(record.sif for record in catalogue.readable_records() if record.readers), *closed}
     yield from _compare_loads(catalogue, root[0])
     for path in (path for place in tuple(below) or (catalogue.directory,) for path in _walk(catalogue, place)):
@@ -64,8 +72,9 @@ def find_wrong_modes(
             if found:
                 is_new = since is not None and status.st_uid == os.geteuid() and status.st_mtime >= since
                 is_safe = is_new or _only_closes(status, found)
-                anchor = Anchor(path, inode_of(status)) if is_safe else evidence.find(path, status)
-                yield replace(found, anchor=anchor)
+                is_for_group = stat.S_IMODE(status.st_mode) == 0o640 and status.st_gid not in usual and not opens
+                anchor = None if is_for_group else evidence.find(path, status)
+                yield replace(found, anchor=Anchor(path, inode_of(status)) if is_safe else anchor)
 
 
 def _only_closes(status: os.stat_result, wrong: WrongMode) -> bool:
