@@ -38,9 +38,6 @@ class Attack:
     def url(self) -> Done:
         return self.mine("add", "Toy", f"evilpkg @ {self.index.files}{self.evil.name}")
 
-    def path(self) -> Done:
-        return self.mine("add", "Toy", self.evil)
-
     def directory(self) -> Done:
         code = self.mine.home / "evil"
         code.mkdir()
@@ -75,10 +72,6 @@ class Attack:
     def requirement_of_a_shared_set(self) -> Done:
         text = "\n".join(("einops", *self.lines))
         return self._shared(("rebase", "Toy", "--dry-run"), requirements=["needy", text])
-
-    def dropping_from_a_shared_set(self) -> Done:
-        text = "\n".join(("einops", *self.lines))
-        return self._shared(("drop", "Toy", "needy"), requirements=["needy", text])
 
     def url_in_a_shared_set(self) -> Done:
         text = f"evilpkg @ {self.index.files}{self.evil.name}"

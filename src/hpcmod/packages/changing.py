@@ -115,9 +115,10 @@ def collect(own_set: PackageSet, *, keep: int, tell: Callable[[str], None], dry_
     with own_set.locked(tell):
         numbers = own_set.numbers()
         active = own_set.active_numbers()
-        parents = {state.parent for state in own_set.states() if state.number in active}
+        parents = {state.number: state.parent for state in own_set.states() if state.number in active}
         edited = {edit.base for tag in numbers.values() if (edit := find_edit(own_set, tag))}
-        wanted = {*list(numbers)[max(0, len(numbers) - keep) :], *active, *parents, *edited}
+        kept = max(0, len(numbers) - keep) if active <= parents.keys() else 0  # a damaged record: any may be its parent
+        wanted = {*list(numbers)[kept:], *active, *parents.values(), *edited}
         old = [(number, tag) for number, tag in numbers.items() if number not in wanted]
         if dry_run:
             return [(number, own_set.size(number, tag)) for number, tag in old]

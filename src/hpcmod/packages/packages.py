@@ -58,8 +58,10 @@ def _check_state(own_set: PackageSet, number: int) -> Finding:
 
 def _cure(own_set: PackageSet, number: int, state: State | None) -> str:
     name, option = sh_word(own_set.name), _set_option(own_set)
-    if state is None or own_set.active_number(state.tag) != number:
+    if number not in own_set.active_numbers():
         return f"Do not use this state. Old states are removed by: hpcmod packages {name}{option} --gc --keep 0"
+    if state is None:
+        return f"Use another state: hpcmod packages {name}{option} --use N; to list them: --history"
     return (
         f"Install the same packages again: hpcmod packages {name}{option} --lock > pylock.toml; "
         f"hpcmod add {name}{option} --lock pylock.toml"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, NotFoundError
+from hpcmod.core.fs.ownership import user_name
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
@@ -58,13 +59,15 @@ class PackageSet:
     def tree(self) -> Tree:
         """Return the directory with the data, below which no link is followed.
 
-        Raises BadInputError if a member of the project has replaced the directory of a shared set by a link.
+        Raises BadInputError if a member of the project has replaced a directory in the path of a shared set by a link.
         """
-        if self.choice.directory and self.directory.is_symlink():
-            raise BadInputError(
-                f"{self.directory} is a link to {self.directory.readlink()}, expected a directory",
-                "Give the directory that it points to: --shared DIRECTORY",
-            )
+        for path in (self.directory, *self.directory.parents) if self.choice.directory else ():
+            own = (0, os.geteuid()) if path != self.directory else ()
+            if path.is_symlink() and path.lstat().st_uid not in own:
+                raise BadInputError(
+                    f"{path} is a link of {user_name(path.lstat().st_uid)} to {path.readlink()}, expected a directory",
+                    "Give the directory that it points to: --shared DIRECTORY",
+                )
         return Tree(self.directory.resolve())
 
     @property
@@ -280,9 +283,10 @@ def make_set(found: PackageSet, data: Path | None) -> None:
     Raises BadInputError if the set exists and its data is elsewhere.
     """
     if found.choice.directory:
-        above = next(path for path in found.directory.parents if path.is_dir())  # its group may write a new set, too
+        root = found.tree.root
+        above = next(path for path in root.parents if path.is_dir())  # its group may write a new set, too
         mode = stat.S_IMODE(above.stat().st_mode) & ~_ALL_OTHERS
-        Tree(above).make_directory(found.directory.relative_to(above), mode=mode)
+        Tree(above).make_directory(root.relative_to(above), mode=mode)
     elif data is None or data == found.directory:
         found.directory.mkdir(parents=True, exist_ok=True)
     else:

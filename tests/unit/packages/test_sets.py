@@ -111,15 +111,19 @@ def test_the_group_of_a_project_may_write_a_set_in_a_new_directory(tmp_path: Pat
         assert modes == {wanted}
 
 
-def test_a_link_in_the_place_of_a_shared_set_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "ai").mkdir()
+@pytest.mark.parametrize("place", ["ai/PyTorch", "ai"])
+def test_a_link_in_the_place_of_a_shared_set_is_refused(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / place).parent.mkdir(exist_ok=True)
     (tmp_path / "home").mkdir()
-    (tmp_path / "ai/PyTorch").symlink_to(tmp_path / "home")
+    (tmp_path / place).symlink_to(tmp_path / "home")
+    monkeypatch.setattr("hpcmod.packages.sets.os.geteuid", lambda: 4242)  # the link is of another user
     found = open_set("PyTorch", SetChoice("", str(tmp_path / "ai")), {})
     with pytest.raises((BadInputError, OSError)):
         make_set(found, None)
     with pytest.raises(BadInputError, match="is a link"):
-        found.states()
+        found.tree.names()
     assert list((tmp_path / "home").iterdir()) == []
 
 

@@ -153,6 +153,7 @@ def read_wanted(flags: WantedFlags, typed: Sequence[str] = (), *, own: bool = Fa
             added=Requirements(of_state.requirements),
             conda=of_state.conda,
             locked=lock.lines,
+            requires_python=lock.requires_python,
             pip=pip,
             allowed=(*allowed, *of_state.replaces),
         )

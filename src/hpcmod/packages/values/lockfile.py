@@ -54,6 +54,8 @@ class Lock:
     """In a file of another tool, each locked package is required."""
     lines: tuple[str, ...]
     """The lines for pip, each with its hashes."""
+    requires_python: str = ""
+    """Versions of Python that it is for; empty for all."""
 
 
 def render_package_lock(state: State) -> str:
@@ -112,9 +114,9 @@ def parse_package_lock(text: str, origin: str) -> Lock:
     except PylockValidationError as err:
         raise BadInputError(f"{origin}: {err}", _CURE) from err
     lines = tuple(_make_line(package, origin) for package in lock.packages)
-    own = JsonObject(dict(lock.tool or {}), f"{origin}: tool")
+    own, python = JsonObject(dict(lock.tool or {}), f"{origin}: tool"), str(lock.requires_python or "")
     if _TOOL not in own.values:
-        return Lock(LockedState(tuple(line.partition(" --hash=")[0] for line in lines)), lines)
+        return Lock(LockedState(tuple(line.partition(" --hash=")[0] for line in lines)), lines, python)
     state = parse_form(LockedState, own.object(_TOOL))
     for line in state.requirements:
         check_line(line)
@@ -122,7 +124,7 @@ def parse_package_lock(text: str, origin: str) -> Lock:
         if not is_package(name):
             raise BadInputError(f"{origin}: replaces: {name!r} is not the name of a package", _CURE)
     check_conda(state.conda)
-    return Lock(replace(state, conda=replace(state.conda, exact=state.conda != NO_CONDA)), lines)
+    return Lock(replace(state, conda=replace(state.conda, exact=state.conda != NO_CONDA)), lines, python)
 
 
 def _make_line(package: Package, origin: str) -> str:

@@ -6,6 +6,8 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from packaging.specifiers import SpecifierSet
+
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import Package, PythonFacts
 from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER, PackagePlace, active_link, state_file
@@ -13,6 +15,7 @@ from hpcmod.packages.values.conda import NO_CONDA, CondaPart, merge_conda
 from hpcmod.packages.values.requirement import (
     NOTHING,
     Requirements,
+    applies,
     check_line,
     check_option,
     exact_line,
@@ -85,6 +88,8 @@ class PackageChange:
     """Packages to remove, of pip or conda."""
     locked: tuple[str, ...] | None = None
     """Lines of a lock file, which pip gets instead of the requirements; all earlier packages are then replaced."""
+    requires_python: str = ""
+    """Versions of Python that the lock file is for; empty for all."""
     pip: PipOptions = NO_OPTIONS
     allowed: tuple[str, ...] = ()
     """Packages of the image that may be replaced."""
@@ -200,6 +205,7 @@ def make_state_plan(
     Raises BadInputError if something would have to be built, which was not allowed.
     """
     before = parent if change.locked is None else None
+    _check_lock(target, change)
     requirements = _merge_requirements(before, change)
     allowed = tuple(dict.fromkeys([*(before.allowed if before else ()), *map(normalize_package, change.allowed)]))
     pins = list(_choose_pins(target, before, change, allowed)) if before and keep else []
@@ -223,6 +229,20 @@ def make_state_plan(
     for line in (*plan.lines, *plan.constraints):
         plan.check(line)
     return plan
+
+
+def _check_lock(target: PackageTarget, change: PackageChange) -> None:
+    """Check that a lock file is for the Python of the image, and has the packages that it requires.
+
+    Raises BadInputError if not: the next change would take what is missing from an index, without its hash.
+    """
+    python, cure = target.python.version, f"Lock the packages again, for Python {target.python.version}."
+    if not any(SpecifierSet(change.requires_python).contains(f"{python}.{patch}") for patch in range(100)):
+        raise BadInputError(f"the lock file is for Python {change.requires_python}, not for {python}", cure)
+    locked = {name_of(line) for line in change.locked or ()}
+    for line in change.added.lines if change.locked is not None and not change.conda.packages else ():
+        if name_of(line) not in {*locked, ""} and not target.find(name_of(line)) and applies(line, python):
+            raise BadInputError(f"the lock file requires {line}, and has no file for it; nor has the image", cure)
 
 
 def _merge_requirements(before: State | None, change: PackageChange) -> tuple[str, ...]:

@@ -111,10 +111,12 @@ def explain_failure(plan: StatePlan, output: str, *, temporary: str, unread: Seq
         )
     missing = _UNAVAILABLE.search(output)
     if missing and not any(text in output for text in _NETWORK):
-        build = "" if plan.pip.build else " If it is published only as source, add --build."
+        more = "" if plan.pip.build else " If it is published only as source, add --build."
+        if any("--hash=" in line for line in plan.lines):
+            more += " pip finds locked files on your indexes only: name theirs, --extra-index or --wheel-dir."
         return NotFoundError(
             f"no version of {missing[1]} fits Python {plan.target.python.version} of {plan.target.module}:\n{detail}",
-            f"Check its name and version.{build}",
+            f"Check its name and version.{more}",
         )
     if missing or any(text in output for text in _NETWORK):
         retried = _RETRIED.search(output)

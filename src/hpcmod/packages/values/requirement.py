@@ -174,6 +174,12 @@ def name_of(line: str) -> str:
         return ""
 
 
+def applies(line: str, python: str) -> bool:
+    """Return whether the marker of a requirement holds on this machine with a version of Python, e.g. 3.12."""
+    marker = line.partition(";")[2].partition(" --hash=")[0].strip()
+    return not marker or Marker(marker).evaluate({"python_version": python, "python_full_version": f"{python}.0"})
+
+
 def is_secret(option: str) -> bool:
     """Return whether an option has a login, or a variable that may be one."""
     return bool(VARIABLE.search(option)) or without_credentials(option) != option

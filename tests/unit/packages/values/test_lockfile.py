@@ -61,6 +61,7 @@ def test_the_lock_of_another_tool_requires_what_it_locks() -> None:
     lock = parse_package_lock(OF_UV, "pylock.toml")
     windows, url = 'sys_platform == "win32"', "https://example.org/fast-1.0-py3-none-any.whl"
     assert lock.state.requirements == (f"colorama==0.4.6 ; {windows}", f"fast @ {url}")
+    assert lock.requires_python == ">=3.12"
     assert lock.lines == (
         f"colorama==0.4.6 ; {windows} --hash=sha256:{'d' * 64} --hash=sha256:{'c' * 64}",
         f"fast @ {url} --hash=sha256:{'e' * 64}",

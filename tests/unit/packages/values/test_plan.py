@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -90,6 +91,21 @@ def test_options_with_logins_are_not_in_the_list_of_processes_or_a_plan(login: s
 
 
 @pytest.mark.parametrize(
+    ("python", "required", "said"),
+    [
+        *((">=3.13", "x", "is for Python >=3.13, not for 3.12"), (">=3.9,<3.12", "x", "not for 3.12")),
+        *(("", "stowaway", "requires stowaway, and has no file"), (">=3.12.4", "x", ""), ("==3.12.*", "X>=1", "")),
+        *(("", "torch", ""), ("", "w; sys_platform == 'win32'", ""), ("", "x @ https://e/x-1-py3-none-any.whl", "")),
+    ],
+)
+def test_a_lock_is_for_this_python_and_has_what_it_requires(python: str, required: str, said: str) -> None:
+    change = PackageChange(Requirements((required,)), locked=("x==1 --hash=sha256:00",), requires_python=python)
+    make = partial(make_state_plan, TARGET, change, number=2, parent=None)
+    with pytest.raises(BadInputError, match=said) if said else nullcontext():
+        assert make().requirements == (required,)
+
+
+@pytest.mark.parametrize(
     "line",
     [
         *("x @ https://evil/x-1.0.tar.gz", "https://evil/x-1.0.tar.gz#egg=x", "git+https://evil/x.whl#egg=x", "/w/x"),
@@ -101,7 +117,7 @@ def test_without_build_nothing_is_built(line: str, way: str) -> None:
     change = {
         "requirement": PackageChange(Requirements((line,))),
         "constraint": PackageChange(Requirements(("x",), constraints=(line,))),
-        "lock": PackageChange(Requirements(("x",)), locked=(line,)),
+        "lock": PackageChange(Requirements((line,)), locked=(line,)),
         "state": PackageChange(Requirements(("y",))),
     }[way]
     parent = make_state(1, EINOPS, requirements=(line,)) if way == "state" else None
