@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import locale
 import re
 import sys
 import tempfile
@@ -109,10 +110,12 @@ def isolated(environ: Mapping[str, str]) -> dict[str, str]:
         "PYTHONPATH": ":".join(paths),
         "PYTHONSAFEPATH": "1",  # Python 3.11; older versions are protected by the neutral directory
     }
-    for name in _FILES:
+    for name in (*_FILES, *(["HPCMOD_SITE"] if is_profile_file(ours.get("HPCMOD_SITE", "")) else ())):
         if ours.get(name):
             ours[name] = str(Path(ours[name]).absolute())
-    if is_profile_file(ours.get("HPCMOD_SITE", "")):
-        ours["HPCMOD_SITE"] = str(Path(ours["HPCMOD_SITE"]).absolute())
+    try:
+        locale.setlocale(locale.LC_CTYPE, "")  # as Python does when it starts
+    except locale.Error:
+        ours["LC_ALL"] = "C"  # bash would warn in each of its answers, which `eb` could not read
     catalogues = [str(Path(path).absolute()) for path in ours.get("HPCMOD_CATALOGUE", "").split(":") if path]
     return {**ours, "HPCMOD_CATALOGUE": ":".join(catalogues)} if catalogues else ours

@@ -32,6 +32,8 @@ def test_nothing_relative_is_left_to_look_for_programs_and_modules_in(
     }
     assert isolated({"PATH": ".", "HPCMOD_SITE": "lumi"})["HPCMOD_SITE"] == "lumi"
     assert "" not in isolated({"PATH": "."})["PATH"].split(":")
+    monkeypatch.setenv("LC_ALL", "xx_YY.UTF-8")  # of the terminal of another machine
+    assert isolated({"PATH": "/bin", "LC_ALL": "xx_YY.UTF-8"})["LC_ALL"] == "C"
 
 
 def test_eb_logs_where_hpcmod_logs(tmp_path: Path) -> None:
