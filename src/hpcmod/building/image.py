@@ -248,6 +248,4 @@ def _unpacked_size(base: ImageReference, architecture: str) -> int:
 
 
 def _size_below(path: Path) -> int:
-    if path.is_file():
-        return path.stat().st_size
-    return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+    return sum(each.stat().st_size for each in (path, *path.rglob("*")) if each.is_file())

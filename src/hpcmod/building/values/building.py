@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 
 from hpcmod.building.values.build_plan import BuildPlan, BuildStep, Download, SharedFiles, with_fingerprint
 from hpcmod.building.values.pins import Pin, find_checksum
-from hpcmod.building.values.recipe import Recipe, RecipeStep, check_value, fill_in, nearest, parse_base, placeholders
+from hpcmod.building.values.recipe import (
+    Recipe,
+    RecipeStep,
+    check_known,
+    check_value,
+    fill_in,
+    parse_base,
+    placeholders,
+)
 from hpcmod.core.errors import BadInputError
 
 _CHOSEN = ("mpi", "ofi", "with", "arch")
@@ -111,15 +119,17 @@ def _chosen(recipe: Recipe, request: BuildRequest) -> dict[str, str]:
     """Return all values that steps and the base may refer to."""
     settings = {**dict(recipe.settings), **{key: "" for key, _ in recipe.needs}}
     for key, value in request.settings.items():
-        if key not in settings:
-            raise BadInputError(
-                f"recipe {recipe.name} has no setting {key!r}{nearest(key, settings)}",
-                f"Its settings: {', '.join(sorted(settings)) or 'none'}.",
-            )
+        cure = f"Its settings: {', '.join(sorted(settings)) or 'none'}."
+        check_known(key, settings, f"recipe {recipe.name} has no setting {key!r}", cure)
         settings[key] = _checked_setting(key, value)
     for name, allowed in recipe.choices:
-        settings[name] = _choice(name, allowed, getattr(request, name), recipe)
-    settings["with"] = ",".join(sorted(_checked_extras(recipe, request.extras)))
+        settings[name] = getattr(request, name) or allowed[0]
+        cure = f"Choose from {', '.join(allowed)}."
+        check_known(settings[name], allowed, f"recipe {recipe.name} has no --{name} {settings[name]}", cure)
+    for extra in request.extras:
+        cure = f"Its extras: {', '.join(recipe.extras) or 'none'}."
+        check_known(extra, recipe.extras, f"recipe {recipe.name} has no --with {extra}", cure)
+    settings["with"] = ",".join(sorted(set(request.extras)))
     settings["arch"] = request.architecture
     if settings["ofi"] == "none" and settings["mpi"] == "mpich":
         raise BadInputError("--mpi mpich needs libfabric", "Choose --ofi builtin or swap, or --mpi ompi.")
@@ -141,25 +151,6 @@ def _checked_setting(key: str, value: str) -> str:
             "Use an address without credentials, or take wheels from --wheel-dir DIR.",
         )
     return check_value(value, f"--set {key}:")
-
-
-def _choice(name: str, allowed: Sequence[str], asked: str, recipe: Recipe) -> str:
-    if asked and asked not in allowed:
-        raise BadInputError(
-            f"recipe {recipe.name} has no --{name} {asked}{nearest(asked, allowed)}",
-            f"Choose from {', '.join(allowed)}.",
-        )
-    return asked or allowed[0]
-
-
-def _checked_extras(recipe: Recipe, extras: Iterable[str]) -> set[str]:
-    for extra in extras:
-        if extra not in recipe.extras:
-            raise BadInputError(
-                f"recipe {recipe.name} has no --with {extra}{nearest(extra, recipe.extras)}",
-                f"Its extras: {', '.join(recipe.extras) or 'none'}.",
-            )
-    return set(extras)
 
 
 def _check_extras_are_made(recipe: Recipe, values: Mapping[str, str], steps: Sequence[RecipeStep]) -> None:
@@ -195,11 +186,8 @@ def _fits(when: Iterable[tuple[str, tuple[str, ...]]], given: Mapping[str, str])
 def _build_step(
     step: RecipeStep, values: Mapping[str, str], components: Mapping[str, str], sources: Sequence[Download]
 ) -> BuildStep:
-    if step.component not in components:
-        raise BadInputError(
-            f"unknown component {step.component!r}{nearest(step.component, components)}",
-            "Fix the recipe, or add the script.",
-        )
+    fault = f"unknown component {step.component!r}"
+    check_known(step.component, components, fault, "Fix the recipe, or add the script.")
     environment = tuple((name, check_value(fill_in(text, values), name)) for name, text in step.environment)
     variables = []
     for source in sources:

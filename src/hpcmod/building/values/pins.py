@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hpcmod.core.errors import BadInputError
@@ -43,10 +43,12 @@ def parse_lock(text: str, source: str) -> tuple[Pin, ...]:
     """
     pins: dict[tuple[str, str, str, str], Pin] = {}
     faults = []
-    for number, line in _lines(text):
-        match = _LINE.fullmatch(line)
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        match = _LINE.fullmatch(line.strip())
         if match is None or match["kind"] not in KINDS:
-            faults.append(f"  {source}:{number}: expected KIND NAME VERSION SHA256 ORIGIN, found {line!r}")
+            faults.append(f"  {source}:{number}: expected KIND NAME VERSION SHA256 ORIGIN, found {line.strip()!r}")
             continue
         pin = Pin(**match.groupdict())
         if pins.setdefault(pin.key, pin).sha256 != pin.sha256:
@@ -58,10 +60,7 @@ def parse_lock(text: str, source: str) -> tuple[Pin, ...]:
 
 def merge_pins(first: Iterable[Pin], then: Iterable[Pin]) -> tuple[Pin, ...]:
     """Merge two locks; where they disagree, the first wins."""
-    merged: dict[tuple[str, str, str, str], Pin] = {}
-    for pin in (*first, *then):
-        merged.setdefault(pin.key, pin)
-    return tuple(merged.values())
+    return tuple({pin.key: pin for pin in (*then, *first)}.values())
 
 
 def find_checksum(pins: Iterable[Pin], kind: str, name: str, version: str) -> str:
@@ -74,9 +73,3 @@ def new_pins(used: Iterable[Pin], known: Iterable[Pin]) -> tuple[Pin, ...]:
     """Return the pins that a build used and the lock lacks: the lines to add, sorted."""
     keys = {pin.key for pin in known}
     return tuple(sorted({pin for pin in used if pin.key not in keys}, key=str))
-
-
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip() and not line.startswith("#"):
-            yield number, line.strip()

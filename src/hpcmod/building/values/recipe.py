@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from hpcmod.core.errors import BadInputError, HpcmodError
@@ -124,10 +124,9 @@ def _make_recipe(tree: JsonObject, name: str) -> Recipe:
     return recipe
 
 
-def _check_keys(table: JsonObject, known: Iterable[str]) -> None:
+def _check_keys(table: JsonObject, known: Collection[str]) -> None:
     for key in table.values:
-        if key not in known:
-            raise BadInputError(f"{table.where}: {key}: unknown key{nearest(key, known)}")
+        check_known(key, known, f"{table.where}: {key}: unknown key")
 
 
 def _entries(tree: JsonObject, key: str) -> Iterator[JsonObject]:
@@ -186,21 +185,14 @@ def parse_addresses(text: str) -> dict[str, str]:
     return {name: table["url"] for name, table in load_toml(text, "sources.toml").items()}
 
 
-def choose_recipe(name: str, recipes: Iterable[str]) -> str:
-    """Return the name if there is such a recipe.
+def check_known(name: str, known: Collection[str], fault: str, cure: str = "") -> None:
+    """Check that a name is known.
 
-    Raises BadInputError if there is none; suggests the nearest name.
+    Raises BadInputError with the fault, the nearest known name if one is close, and the cure.
     """
-    known = sorted(recipes)
     if name not in known:
-        raise BadInputError(f"unknown recipe {name!r}{nearest(name, known)}", f"Recipes: {', '.join(known)}.")
-    return name
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `, did you mean X?` for the nearest known name; empty if none is close."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f", did you mean {near[0]}?" if near else ""
+        near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+        raise BadInputError(fault + (f", did you mean {near[0]}?" if near else ""), cure)
 
 
 def parse_base(text: str) -> ImageReference:
