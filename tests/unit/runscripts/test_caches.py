@@ -46,10 +46,6 @@ def test_an_odd_user_name_is_replaced_by_the_number(rank: Rank, user: str, tmp_p
     assert rank.sees(task(0, USER=user, LC_ALL="C"), "TRITON_CACHE_DIR") == (expected,)
 
 
-def test_outside_a_job_there_are_caches_too(rank: Rank, tmp_path: Path) -> None:
-    assert rank.sees({}, "TRITON_CACHE_DIR") == (str(tmp_path / "caches" / "alice-hpcmod-nojob-0" / "triton"),)
-
-
 @pytest.mark.parametrize(
     ("env", "job"),
     [
@@ -57,6 +53,7 @@ def test_outside_a_job_there_are_caches_too(rank: Rank, tmp_path: Path) -> None:
         ({"LSB_JOBID": "4711"}, "4711"),
         ({"FLUX_JOB_ID": "f2SEXr"}, "f2SEXr"),
         ({"PBS_JOBID": "4711", "SLURM_JOB_ID": "12"}, "12"),
+        ({}, "nojob"),
     ],
 )
 def test_recognizes_jobs_of_every_scheduler(rank: Rank, env: dict[str, str], job: str, tmp_path: Path) -> None:
@@ -177,11 +174,6 @@ def test_where_every_place_for_caches_is_full_that_is_reported(rank: Rank, full:
     ran = rank(task(0, TMPDIR=str(tmp_path / "nowhere")))
     assert (ran.status, ran.stdout) == (7, "")
     assert f"{full} is full, and {tmp_path}/nowhere/" in ran.stderr and "Set HPCMOD_CACHE_ROOT" in ran.stderr
-
-
-def test_reports_that_no_directory_for_caches_exists(rank: Rank, stolen: Path, tmp_path: Path) -> None:
-    ran = rank(task(0, TMPDIR=str(tmp_path / "nowhere")))
-    assert ran.status == 7 and "Set HPCMOD_CACHE_ROOT" in ran.stderr
 
 
 def test_where_the_user_has_all_caches_none_is_made(rank: Rank, tmp_path: Path) -> None:

@@ -91,29 +91,22 @@ def bound() -> Iterator[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    ("layout", "devices", "seen"),
+    ("near", "env", "seen"),
     [
-        pytest.param((2,), "0,1", "0", id="near its cores"),
-        pytest.param((2,), "4,6", "4", id="as Slurm calls it"),
-        pytest.param((2,), "0,1,2", "1", id="other GPUs than the node type has"),
-        pytest.param((4,), "0,1", "0,1", id="more ranks than GPUs"),
+        pytest.param((1, 0), task(1, (2,), ROCR_VISIBLE_DEVICES="0,1"), "0", id="near its cores"),
+        pytest.param((1, 0), task(1, (2,), ROCR_VISIBLE_DEVICES="4,6"), "4", id="as Slurm calls it"),
+        pytest.param((1, 0), task(1, (2,), ROCR_VISIBLE_DEVICES="0,1,2"), "1", id="other GPUs than the node type has"),
+        pytest.param((1, 0), task(1, (4,), ROCR_VISIBLE_DEVICES="0,1"), "0,1", id="more ranks than GPUs"),
+        pytest.param((1, 0), task(1, (2,), SLURM_GPUS_ON_NODE="2"), "0", id="without GPU variables"),
+        pytest.param((1, 1), task(1, (2,), ROCR_VISIBLE_DEVICES="0,1"), "1", id="near two, by its place"),
     ],
 )
 def test_a_bound_rank_takes_the_gpu_near_its_cores(
-    bound: tuple[int, int], rank: Rank, layout: tuple[int, ...], devices: str, seen: str
+    bound: tuple[int, int], rank: Rank, near: tuple[int, int], env: dict[str, str], seen: str
 ) -> None:
-    first, last = bound
-    node = NodeType("gpu", gpus=2, gpu_cores=((last,), (first,)))
+    node = NodeType("gpu", gpus=2, gpu_cores=((bound[near[0]],), (bound[near[1]],)))
     rank.scripts.change_site(nodes=Nodes((node,)))
-    assert rank.sees(task(1, layout, **{AMD[0]: devices}), AMD[0]) == (seen,)
-
-
-def test_a_bound_rank_without_gpu_variables_uses_the_nearest_gpu(bound: tuple[int, int], rank: Rank) -> None:
-    first, last = bound
-    rank.scripts.change_site(nodes=Nodes((NodeType("gpu", gpus=2, gpu_cores=((last,), (first,))),)))
-    assert rank.sees(task(1, (2,), SLURM_GPUS_ON_NODE="2"), AMD[0]) == ("0",)
-    rank.scripts.change_site(nodes=Nodes((NodeType("gpu", gpus=2, gpu_cores=((last,), (last,))),)))
-    assert rank.sees(task(1, (2,), **{AMD[0]: "0,1"}), AMD[0]) == ("1",)  # near two, by its place
+    assert rank.sees(env, AMD[0]) == (seen,)
 
 
 @pytest.mark.parametrize(

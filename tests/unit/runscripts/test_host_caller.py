@@ -33,9 +33,13 @@ def ask(scripts: Scripts, tmp_path: Path) -> Ask:
 CALLS = "#!/bin/bash\npython -c 'import this' | cat\n"
 
 
-def test_typed_by_the_user_python_is_the_containers(ask: Ask) -> None:
-    assert ask("bash", "-c", "python train.py; true") == CONTAINER
-    assert ask("env", "python", "train.py") == CONTAINER
+@pytest.mark.parametrize(
+    "words", ["env python train.py", "xvfb-run python train.py", "timeout 20 python train.py", "bash -c python;true"]
+)
+def test_a_command_of_the_user_is_the_containers(ask: Ask, tmp_path: Path, words: str) -> None:
+    make_program(tmp_path / "host" / "xvfb-run", '#!/bin/bash\n"$@"\n')
+    (tmp_path / "host" / "timeout").symlink_to("/usr/bin/timeout")
+    assert ask(*words.split()) == CONTAINER
 
 
 def test_a_script_of_the_user_gets_the_containers_python(ask: Ask, tmp_path: Path) -> None:
@@ -74,16 +78,6 @@ def test_a_command_that_a_tool_in_a_venv_runs_for_its_user_is_the_containers(ask
     assert ask("host/snakemake") == CONTAINER
     make_program(tmp_path / "host" / "eb", CALLS_AS_SNAKEMAKE_DOES % sys.executable)
     assert ask("eb") == HOST
-
-
-def test_a_command_that_the_user_passes_to_a_host_program_is_the_containers(ask: Ask, tmp_path: Path) -> None:
-    make_program(tmp_path / "host" / "xvfb-run", '#!/bin/bash\n"$@"\n')
-    assert ask("xvfb-run", "python", "train.py") == CONTAINER
-
-
-def test_a_binary_of_the_host_starts_the_containers(ask: Ask, tmp_path: Path) -> None:
-    (tmp_path / "host" / "timeout").symlink_to("/usr/bin/timeout")
-    assert ask("timeout", "20", "python", "train.py") == CONTAINER
 
 
 def test_without_a_python_of_the_host_it_is_the_containers(ask: Ask, scripts: Scripts, tmp_path: Path) -> None:

@@ -83,10 +83,6 @@ def test_the_node_of_a_rank_that_the_user_started_is_not_made_up(rank: Rank) -> 
     )
 
 
-def test_an_empty_value_is_not_a_value(rank: Rank) -> None:
-    assert rank.sees(task(3, MASTER_ADDR="", RANK=""), "MASTER_ADDR", "RANK") == ("nid001", "3")
-
-
 def port_by_rule(job: int, step: int) -> int:
     return 10240 + (job * 13957 + step) % 22511
 

@@ -126,18 +126,3 @@ def test_two_commands_do_not_edit_the_same_packages(fresh: Path, monkeypatch: py
         done = hpcmod("edit", "PyTorch", *FRESH, *words)
         said = " ".join(done.stderr.split())
         assert (done.exit_code, f"are being edited by process {os.getpid()}" in said) == (6, True), done.output
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (("edit", "PyTorch", "--discard"), 3, "are being edited"),
-        (("edit", "PyTorch"), 7, "no container runtime"),
-        (("edit", "PyTorch", "--discard", "--", "pip"), 2, "a command or --discard"),
-    ],
-)
-def test_faults_say_what_to_do(home: Path, words: tuple[str, ...], code: int, said: str) -> None:
-    before = sorted(home.rglob("*"))
-    result = hpcmod(*words)
-    assert (result.exit_code, said in result.output) == (code, True), result.output
-    assert sorted(home.rglob("*")) == before

@@ -86,6 +86,9 @@ def test_old_states_are_removed(home: Path) -> None:
         (("add", "PyTorch", "einops"), 7, "no container runtime"),
         (("rebase", "PyTorch"), 7, "no container runtime"),
         (("undo", "PyTorch", "--set", "other"), 3, "your sets: default"),
+        (("edit", "PyTorch", "--discard"), 3, "are being edited"),
+        (("edit", "PyTorch"), 7, "no container runtime"),
+        (("edit", "PyTorch", "--discard", "--", "pip"), 2, "a command or --discard"),
     ],
 )
 def test_faults_say_what_to_do(home: Path, words: tuple[str, ...], code: int, said: str) -> None:

@@ -55,6 +55,8 @@ def test_without_any_answer_the_scheduler_is_quoted(environ: dict[str, str], tmp
     (tmp_path / "srun").write_text("#!/bin/sh\necho 'srun: error: Unable to create step' >&2\nexit 1\n")
     with pytest.raises(LackingError, match="Unable to create step"):
         check_nodes(TWO, make_question([]), environ)
+    with pytest.raises(LackingError, match="srun"):
+        check_nodes(TWO, make_question([]), {"PATH": str(tmp_path / "empty")})
 
 
 def test_ranks_say_where_they_run(environ: dict[str, str]) -> None:
@@ -67,8 +69,3 @@ def test_the_hosts_python_runs_and_not_the_wrapper_of_a_loaded_module(environ: d
     wrapper = make_program(tmp_path / "module" / "bin" / "python3", "#!/bin/sh\nexit 1\n")
     loaded = {"CONTAINERROOT": f"{tmp_path}/module", "PATH": f"{wrapper.parent}:{environ['PATH']}"}
     assert len(check_nodes(TWO, make_question([]), {**environ, **loaded}).nodes) == 2
-
-
-def test_a_missing_scheduler_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(LackingError, match="srun"):
-        check_nodes(TWO, make_question([]), {"PATH": str(tmp_path)})

@@ -35,11 +35,8 @@ def test_with_more_ranks_than_gpus_no_rank_has_its_own() -> None:
     assert place(1, [4], ranks=8).gpu is None
 
 
-def test_ranks_near_their_gpus_are_right() -> None:
+def test_ranks_near_their_gpus_are_right_and_those_that_are_not_bound_which_the_run_script_binds() -> None:
     assert judge_ranks([place(0, [6, 7]), place(1, [4, 5]), place(2, [2, 3, 10]), place(3, [0, 1])]) == []
-
-
-def test_ranks_that_are_not_bound_are_right_because_the_run_script_binds_them() -> None:
     assert judge_ranks([place(rank, list(range(16))) for rank in range(4)]) == []
 
 
