@@ -14,7 +14,7 @@ from hpcmod.building.values.build_plan import BUILD_ROOT, BuildPlan, Download
 from hpcmod.building.values.building import BuildRequest, Shipped, make_build_plan, make_own_plan
 from hpcmod.building.values.definition import files_of
 from hpcmod.building.values.pins import Pin, merge_pins, new_pins, parse_lock
-from hpcmod.building.values.recipe import Recipe, check_known, parse_addresses, parse_recipe
+from hpcmod.building.values.recipe import Recipe, check_among, parse_addresses, parse_recipe
 from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError, VerificationError
 from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.fs.reading import UnusableFileError, read_text
@@ -183,7 +183,7 @@ def _load(name: str, lock: Path) -> tuple[Recipe, Shipped]:
     shipped = Shipped(recipe_components(), parse_addresses(recipe_sources()), _known_pins(lock))
     if "/" not in name:
         recipes = shipped_recipes()
-        check_known(name, recipes, f"unknown recipe {name!r}", f"Recipes: {', '.join(sorted(recipes))}.")
+        check_among(name, recipes, f"unknown recipe {name!r}", f"Recipes: {', '.join(sorted(recipes))}.")
         return parse_recipe(recipes[name], name), shipped
     directory = Path(name)
     file = directory / OWN_RECIPE

@@ -11,7 +11,7 @@ from hpcmod.building.values.pins import Pin, find_checksum
 from hpcmod.building.values.recipe import (
     Recipe,
     RecipeStep,
-    check_known,
+    check_among,
     check_value,
     fill_in,
     parse_base,
@@ -120,15 +120,15 @@ def _chosen(recipe: Recipe, request: BuildRequest) -> dict[str, str]:
     settings = {**dict(recipe.settings), **{key: "" for key, _ in recipe.needs}}
     for key, value in request.settings.items():
         cure = f"Its settings: {', '.join(sorted(settings)) or 'none'}."
-        check_known(key, settings, f"recipe {recipe.name} has no setting {key!r}", cure)
+        check_among(key, settings, f"recipe {recipe.name} has no setting {key!r}", cure)
         settings[key] = _checked_setting(key, value)
     for name, allowed in recipe.choices:
         settings[name] = getattr(request, name) or allowed[0]
         cure = f"Choose from {', '.join(allowed)}."
-        check_known(settings[name], allowed, f"recipe {recipe.name} has no --{name} {settings[name]}", cure)
+        check_among(settings[name], allowed, f"recipe {recipe.name} has no --{name} {settings[name]}", cure)
     for extra in request.extras:
         cure = f"Its extras: {', '.join(recipe.extras) or 'none'}."
-        check_known(extra, recipe.extras, f"recipe {recipe.name} has no --with {extra}", cure)
+        check_among(extra, recipe.extras, f"recipe {recipe.name} has no --with {extra}", cure)
     settings["with"] = ",".join(sorted(set(request.extras)))
     settings["arch"] = request.architecture
     if settings["ofi"] == "none" and settings["mpi"] == "mpich":
@@ -187,7 +187,7 @@ def _build_step(
     step: RecipeStep, values: Mapping[str, str], components: Mapping[str, str], sources: Sequence[Download]
 ) -> BuildStep:
     fault = f"unknown component {step.component!r}"
-    check_known(step.component, components, fault, "Fix the recipe, or add the script.")
+    check_among(step.component, components, fault, "Fix the recipe, or add the script.")
     environment = tuple((name, check_value(fill_in(text, values), name)) for name, text in step.environment)
     variables = []
     for source in sources:

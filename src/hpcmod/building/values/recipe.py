@@ -126,7 +126,7 @@ def _make_recipe(tree: JsonObject, name: str) -> Recipe:
 
 def _check_keys(table: JsonObject, known: Collection[str]) -> None:
     for key in table.values:
-        check_known(key, known, f"{table.where}: {key}: unknown key")
+        check_among(key, known, f"{table.where}: {key}: unknown key")
 
 
 def _entries(tree: JsonObject, key: str) -> Iterator[JsonObject]:
@@ -185,7 +185,7 @@ def parse_addresses(text: str) -> dict[str, str]:
     return {name: table["url"] for name, table in load_toml(text, "sources.toml").items()}
 
 
-def check_known(name: str, known: Collection[str], fault: str, cure: str = "") -> None:
+def check_among(name: str, known: Collection[str], fault: str, cure: str = "") -> None:
     """Check that a name is known.
 
     Raises BadInputError with the fault, the nearest known name if one is close, and the cure.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hpcmod.building.shipped import shipped_recipes
-from hpcmod.building.values.recipe import check_known, check_value, fill_in, parse_recipe
+from hpcmod.building.values.recipe import check_among, check_value, fill_in, parse_recipe
 from hpcmod.core.errors import BadInputError
 
 RECIPE = """
@@ -99,7 +99,7 @@ def test_refuses_a_value_that_is_not_a_list_of_tables(key: str, value: str) -> N
 
 def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
     with pytest.raises(BadInputError, match="no such recipe, did you mean pytorch-cpu"):
-        check_known("pytroch-cpu", shipped_recipes(), "no such recipe")
+        check_among("pytroch-cpu", shipped_recipes(), "no such recipe")
 
 
 @pytest.mark.parametrize(
