@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from hpcmod.catalogue import Here, container_argument, find_ready, look_around
-from hpcmod.core.cli.arguments import site_option
+from hpcmod.core.cli.arguments import Option, site_option, with_options
 from hpcmod.core.cli.output import json_option, tell
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.text.quote import sh_word
@@ -28,39 +27,30 @@ from hpcmod.packages.changing import read_target
 from hpcmod.packages.sets import PackageSet, open_set
 from hpcmod.packages.values.plan import PackageTarget
 
-Command = Callable[..., None]
 
-
-def package_options(*outputs: type) -> Callable[[Command], Command]:
+def package_options(*outputs: type) -> Option:
     """Add the argument and options that all commands for packages share; with --json they print one of some values."""
-    return lambda command: container_argument(set_options(*outputs)(command))
+    return with_options(container_argument, set_options(*outputs))
 
 
-def set_options(*outputs: type) -> Callable[[Command], Command]:
+def set_options(*outputs: type) -> Option:
     """Add the options that choose a set, and --json."""
-    options = (
-        json_option(*outputs),
-        site_option,
-        click.option(
-            "--shared",
-            type=click.Path(path_type=Path),
-            metavar="DIRECTORY",
-            help="Directory of a set that a project shares; its permissions decide who may change it.",
-        ),
+    return with_options(
         click.option(
             "--set",
             "set_name",
             metavar="NAME",
             help=f"Set of packages (default: ${CHOICE_VARIABLE}, else `{DEFAULT_SET}`).",
         ),
+        click.option(
+            "--shared",
+            type=click.Path(path_type=Path),
+            metavar="DIRECTORY",
+            help="Directory of a set that a project shares; its permissions decide who may change it.",
+        ),
+        site_option,
+        json_option(*outputs),
     )
-
-    def add_to(command: Command) -> Command:
-        for option in options:
-            command = option(command)
-        return command
-
-    return add_to
 
 
 @dataclass(frozen=True)

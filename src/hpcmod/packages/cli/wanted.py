@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from hpcmod.core.cli.arguments import complete_file
+from hpcmod.core.cli.arguments import complete_file, with_options
 from hpcmod.core.cli.output import tell
 from hpcmod.core.errors import NotFoundError
 from hpcmod.packages.importing import read_list, read_requirements
@@ -26,8 +26,6 @@ from hpcmod.packages.values.lockfile import parse_package_lock
 from hpcmod.packages.values.plan import PackageChange, PipOptions
 from hpcmod.packages.values.requirement import Requirements, join, parse_file, parse_typed
 from hpcmod.packages.values.state import State
-
-_Command = Callable[..., None]
 
 
 @dataclass(frozen=True)
@@ -74,65 +72,58 @@ class WantedFlags(PipFlags):
     lock_file: str | None
 
 
-def index_options(command: _Command) -> _Command:
-    """Add the options that say where pip finds packages."""
-    for option in (
-        click.option(
-            "--allow-replace",
-            multiple=True,
-            metavar="PACKAGE",
-            help="Package of the image that may be replaced by another version.",
-        ),
-        click.option("--build", is_flag=True, help="Build packages without a wheel, in the container."),
-        click.option("--no-index", is_flag=True, help="Use only --wheel-dir: no network is needed."),
-        click.option(
-            "--wheel-dir",
-            "--find-links",
-            "wheel_dirs",
-            multiple=True,
-            type=click.Path(path_type=Path),
-            metavar="DIRECTORY",
-            help="Directory of wheels.",
-        ),
-        click.option("--extra-index", multiple=True, metavar="URL", help="Additional package index."),
-        click.option("--index", metavar="URL", help="Package index instead of pip's own setting."),
-    ):
-        command = option(command)
-    return command
+index_options = with_options(
+    click.option("--index", metavar="URL", help="Package index instead of pip's own setting."),
+    click.option("--extra-index", multiple=True, metavar="URL", help="Additional package index."),
+    click.option(
+        "--wheel-dir",
+        "--find-links",
+        "wheel_dirs",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="DIRECTORY",
+        help="Directory of wheels.",
+    ),
+    click.option("--no-index", is_flag=True, help="Use only --wheel-dir: no network is needed."),
+    click.option("--build", is_flag=True, help="Build packages without a wheel, in the container."),
+    click.option(
+        "--allow-replace",
+        multiple=True,
+        metavar="PACKAGE",
+        help="Package of the image that may be replaced by another version.",
+    ),
+)
+"""Options that say where pip finds packages."""
 
-
-def wanted_options(command: _Command) -> _Command:
-    """Add the options that name packages."""
-    for option in (
-        click.option(
-            "--lock", "lock_file", metavar="FILE", shell_complete=complete_file, help="Lock file to install exactly."
-        ),
-        click.option(
-            "--channel",
-            "channels",
-            multiple=True,
-            metavar="URL",
-            help=f"conda channel: URL, name or directory (default: {', '.join(DEFAULT_CHANNELS)}).",
-        ),
-        click.option(
-            "--conda",
-            multiple=True,
-            metavar="PACKAGE|FILE",
-            shell_complete=complete_file,
-            help="conda package, as NAME or NAME=VERSION, or an environment.yml with its pip part.",
-        ),
-        click.option(
-            "-r",
-            "--requirement",
-            "requirement_files",
-            multiple=True,
-            metavar="FILE",
-            shell_complete=complete_file,
-            help="Requirements file.",
-        ),
-    ):
-        command = option(command)
-    return command
+wanted_options = with_options(
+    click.option(
+        "-r",
+        "--requirement",
+        "requirement_files",
+        multiple=True,
+        metavar="FILE",
+        shell_complete=complete_file,
+        help="Requirements file.",
+    ),
+    click.option(
+        "--conda",
+        multiple=True,
+        metavar="PACKAGE|FILE",
+        shell_complete=complete_file,
+        help="conda package, as NAME or NAME=VERSION, or an environment.yml with its pip part.",
+    ),
+    click.option(
+        "--channel",
+        "channels",
+        multiple=True,
+        metavar="URL",
+        help=f"conda channel: URL, name or directory (default: {', '.join(DEFAULT_CHANNELS)}).",
+    ),
+    click.option(
+        "--lock", "lock_file", metavar="FILE", shell_complete=complete_file, help="Lock file to install exactly."
+    ),
+)
+"""Options that name packages."""
 
 
 def read_wanted(flags: WantedFlags, typed: Sequence[str] = (), *, own: bool = False) -> PackageChange:
