@@ -17,6 +17,13 @@ def find_runtime(environ: Mapping[str, str]) -> str | None:
     return next((path for name in RUNTIMES if (path := which(name, environ))), None)
 
 
+def host_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment whose PATH lacks the wrappers of a loaded module: programs are the host's."""
+    wrappers = f"{environ.get('CONTAINERROOT') or os.devnull}/bin"
+    path = ":".join(directory for directory in environ.get("PATH", "").split(":") if directory != wrappers)
+    return {**environ, "PATH": path}
+
+
 def check_starts(image: Path, runtime: str, environ: Mapping[str, str], trial: Sequence[str]) -> None:
     """Start an image, without the binds and variables of the caller's environment.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import LackingError
 from hpcmod.machine.values.site import HOST_PYTHON
-from hpcmod.modules import find_runtime
+from hpcmod.modules import find_runtime, host_environment
 from hpcmod.packages.values.plan import WORK
 
 _DEFAULT_TEMPORARY = "/tmp"  # noqa: S108 - node-local on every Linux; TMPDIR names a better place
@@ -61,7 +61,7 @@ def make_builder(
 
     Raises LackingError if there is no container runtime, or no directory for temporary files.
     """
-    environ = {**environ, "PATH": _without_module(environ)}
+    environ = host_environment(environ)  # a module's `singularity` adds the module's binds
     runtime = find_runtime(environ)
     if runtime is None and starts:
         raise LackingError(
@@ -72,9 +72,3 @@ def make_builder(
     if not temporary.is_dir():
         raise LackingError(f"{temporary}: no such directory for temporary files", "Set TMPDIR to a directory.")
     return Builder(runtime or "", environ, temporary, now_text(), getpass.getuser(), tell)
-
-
-def _without_module(environ: Mapping[str, str]) -> str:
-    """Return PATH without the wrappers of a loaded module, whose `singularity` adds the module's binds."""
-    root = environ.get("CONTAINERROOT")
-    return ":".join(entry for entry in environ.get("PATH", "").split(":") if not root or entry != f"{root}/bin")

@@ -12,7 +12,7 @@ from hpcmod.core.errors import HpcmodError, NotFoundError
 from hpcmod.jobs.values.request import JobModule
 from hpcmod.machine import find_init, find_module_tool, find_modulefile, module_name
 from hpcmod.machine.values.site import Site
-from hpcmod.modules import Installed, find_installed, find_runtime
+from hpcmod.modules import Installed, find_installed, find_runtime, host_environment
 
 _SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/usr/local/sbin")
 """Directories that are on PATH in every shell."""
@@ -76,8 +76,6 @@ def _source(found: Installed) -> str:
 
 def _runtime_directory() -> str:
     """Return the directory of the container runtime, if a fresh shell might not have it on PATH."""
-    path = os.environ.get("PATH", "").split(":")
-    own = f"{os.environ.get('CONTAINERROOT', '')}/bin"  # the wrappers of a loaded module
-    runtime = find_runtime({"PATH": ":".join(place for place in path if place != own)})
+    runtime = find_runtime(host_environment(os.environ))
     directory = str(Path(runtime).parent) if runtime else ""
     return "" if directory in _SYSTEM else directory

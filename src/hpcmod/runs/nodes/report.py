@@ -18,6 +18,7 @@ from hpcmod.jobs.values.slurm import step_on_nodes
 from hpcmod.machine import node_program
 from hpcmod.machine.values.facts import NodeFacts, parse_facts
 from hpcmod.machine.values.site import NodeType
+from hpcmod.modules import host_environment
 from hpcmod.runs.values.nodes.affinity import RankPlace, judge_ranks, parse_rank
 from hpcmod.runs.values.nodes.answers import AnswerLines, TaskAnswer
 from hpcmod.runs.values.nodes.verdicts import judge_nodes
@@ -99,7 +100,7 @@ def _ask_tasks(
     """
     lines = AnswerLines()
     argv = [*step, "python3", "-I", "-S", "-c", node_program(), json.dumps(question)]
-    with follow(argv, env=_host_environment(environ), tied=True) as program:
+    with follow(argv, env=host_environment(environ), tied=True) as program:  # python3 is not a module's wrapper
         for line in program.lines():
             lines.add(line, time.time())
     answers = tuple(lines.answers())
@@ -110,10 +111,3 @@ def _ask_tasks(
             "Check that a step starts here (srun hostname), and that the nodes have python3.",
         )
     return answers, lines.messages
-
-
-def _host_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which python3 is the host's, not the wrapper of a loaded module."""
-    wrappers = f"{environ.get('CONTAINERROOT', '')}/bin"
-    path = ":".join(directory for directory in environ.get("PATH", "").split(":") if directory != wrappers)
-    return {**environ, "PATH": path}
