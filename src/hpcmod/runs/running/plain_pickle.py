@@ -2,12 +2,12 @@
 
 Python's own `pickle` runs code that a pickle names, and even of plain values it takes what memory and recursion the
 file asks for, so it never reads files of others here. This reader knows the opcodes of dictionaries, lists, tuples,
-strings, numbers, None and truth values (pickletools), and refuses all others.
+strings, numbers, None and truth values, and refuses all others.
 """
 
 from __future__ import annotations
 
-import struct
+import pickletools
 from collections.abc import Callable
 from typing import Any
 
@@ -25,61 +25,35 @@ def parse_plain_pickle(data: bytes, where: str) -> Any:
     Raises BadInputError if it is damaged, or holds anything but plain values.
     """
     try:
-        return _Machine(data).run()
-    except (ValueError, IndexError, KeyError, TypeError, struct.error, UnicodeDecodeError) as err:
+        return _Machine().run(data)
+    except (ValueError, IndexError, KeyError, TypeError) as err:
         raise BadInputError(f"{where}: not a pickle of plain values: {str(err)[:200]}") from err
 
 
 class _Machine:
     """Stack and memory of the pickle language."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
+    def __init__(self) -> None:
         self.stack: list[Any] = []
         self.memory: dict[int, Any] = {}
 
-    def run(self) -> Any:
-        while True:
-            opcode = self._take(1)
-            if opcode == b".":
-                return self.stack.pop()
-            act = _OPCODES.get(opcode)
-            if act is None:
-                raise ValueError(f"opcode {opcode!r} at {self.at - 1} is not one of plain values")
-            act(self)
+    def run(self, data: bytes) -> Any:
+        for opcode, argument, at in pickletools.genops(data):
+            if opcode.name == "STOP":
+                break
+            if opcode.name in _WITH_VALUE:
+                self.push(argument)
+            elif opcode.name in _OPCODES:
+                _OPCODES[opcode.name](self, argument)
+            else:
+                raise ValueError(f"opcode {opcode.name} at {at} is not one of plain values")
             if len(self.stack) > _MOST or len(self.memory) > _MOST:
                 raise ValueError("too many values")
-
-    def _take(self, count: int) -> bytes:
-        if count < 0 or self.at + count > len(self.data):
-            raise ValueError(f"ends at {len(self.data)}, in the middle of a value")
-        self.at += count
-        return self.data[self.at - count : self.at]
-
-    def number(self, layout: str) -> int:
-        """Read a little-endian number of a layout of `struct`."""
-        return int(struct.unpack(layout, self._take(struct.calcsize(layout)))[0])
-
-    def skip(self, layout: str) -> None:
-        """Read a number that is not needed: the version, or the length of a frame."""
-        self.number(layout)
+        return self.stack.pop()
 
     def push(self, value: Any) -> None:
         """Put a value on the stack."""
         self.stack.append(value)
-
-    def push_text(self, layout: str) -> None:
-        """Read a length and a string."""
-        self.push(self._take(self.number(layout)).decode("utf-8", errors="replace"))
-
-    def push_long(self) -> None:
-        """Read a length and a number."""
-        self.push(int.from_bytes(self._take(self.number("<B")), "little", signed=True))
-
-    def push_float(self) -> None:
-        """Read a big-endian double."""
-        self.push(struct.unpack(">d", self._take(8))[0])
 
     def since_mark(self) -> list[Any]:
         """Take the values above the last mark."""
@@ -117,37 +91,32 @@ class _Machine:
         self.memory[index] = self.stack[-1]
 
 
-_OPCODES: dict[bytes, Callable[[_Machine], None]] = {
-    b"\x80": lambda machine: machine.skip("<B"),
-    b"\x95": lambda machine: machine.skip("<Q"),
-    b"(": lambda machine: machine.push(_MARK),
-    b"}": lambda machine: machine.push({}),
-    b"]": lambda machine: machine.push([]),
-    b")": lambda machine: machine.push(()),
-    b"N": lambda machine: machine.push(None),
-    b"\x88": lambda machine: machine.push(True),
-    b"\x89": lambda machine: machine.push(False),
-    b"K": lambda machine: machine.push(machine.number("<B")),
-    b"M": lambda machine: machine.push(machine.number("<H")),
-    b"J": lambda machine: machine.push(machine.number("<i")),
-    b"\x8a": _Machine.push_long,
-    b"G": _Machine.push_float,
-    b"X": lambda machine: machine.push_text("<I"),
-    b"\x8c": lambda machine: machine.push_text("<B"),
-    b"\x8d": lambda machine: machine.push_text("<Q"),
-    b"\x85": lambda machine: machine.push_tuple(1),
-    b"\x86": lambda machine: machine.push_tuple(2),
-    b"\x87": lambda machine: machine.push_tuple(3),
-    b"t": lambda machine: machine.push(tuple(machine.since_mark())),
-    b"l": lambda machine: machine.push(machine.since_mark()),
-    b"a": lambda machine: machine.append([machine.stack.pop()]),
-    b"e": lambda machine: machine.append(machine.since_mark()),
-    b"s": lambda machine: machine.set_items([machine.stack.pop() for _ in range(2)][::-1]),
-    b"u": lambda machine: machine.set_items(machine.since_mark()),
-    b"q": lambda machine: machine.remember(machine.number("<B")),
-    b"r": lambda machine: machine.remember(machine.number("<I")),
-    b"\x94": lambda machine: machine.remember(len(machine.memory)),
-    b"h": lambda machine: machine.push(machine.memory[machine.number("<B")]),
-    b"j": lambda machine: machine.push(machine.memory[machine.number("<I")]),
+_WITH_VALUE = frozenset(
+    ("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8")
+)
+"""Opcodes whose argument is a value."""
+
+_OPCODES: dict[str, Callable[[_Machine, Any], None]] = {
+    "PROTO": lambda machine, _: None,
+    "FRAME": lambda machine, _: None,
+    "MARK": lambda machine, _: machine.push(_MARK),
+    "EMPTY_DICT": lambda machine, _: machine.push({}),
+    "EMPTY_LIST": lambda machine, _: machine.push([]),
+    "EMPTY_TUPLE": lambda machine, _: machine.push(()),
+    "NONE": lambda machine, _: machine.push(None),
+    "NEWTRUE": lambda machine, _: machine.push(True),
+    "NEWFALSE": lambda machine, _: machine.push(False),
+    "TUPLE1": lambda machine, _: machine.push_tuple(1),
+    "TUPLE2": lambda machine, _: machine.push_tuple(2),
+    "TUPLE3": lambda machine, _: machine.push_tuple(3),
+    "TUPLE": lambda machine, _: machine.push(tuple(machine.since_mark())),
+    "LIST": lambda machine, _: machine.push(machine.since_mark()),
+    "APPEND": lambda machine, _: machine.append([machine.stack.pop()]),
+    "APPENDS": lambda machine, _: machine.append(machine.since_mark()),
+    "SETITEM": lambda machine, _: machine.set_items([machine.stack.pop() for _ in range(2)][::-1]),
+    "SETITEMS": lambda machine, _: machine.set_items(machine.since_mark()),
+    "MEMOIZE": lambda machine, _: machine.remember(len(machine.memory)),
+    **dict.fromkeys(("BINPUT", "LONG_BINPUT"), lambda machine, index: machine.remember(index)),
+    **dict.fromkeys(("BINGET", "LONG_BINGET"), lambda machine, index: machine.push(machine.memory[index])),
 }
-"""What each opcode of a plain value does (pickletools.opcodes)."""
+"""What each other opcode of a plain value does (pickletools.opcodes)."""
