@@ -42,6 +42,10 @@ class PrivateInstallation:
 
     target: Path
     """Its final directory, as scripts and modules name it."""
+    tree: Tree
+    """The shared directory that contains the final place."""
+    at: Path
+    """The final directory in the tree."""
     prefix: str
     """The private directory, which precedes every final path in the installed files."""
     digest: str
@@ -54,19 +58,9 @@ class PrivateInstallation:
         """Return its directory below the private one."""
         return Path(f"{self.prefix}{self.target}")
 
-    @property
-    def tree(self) -> Tree:
-        """Return the shared directory that contains the final place."""
-        raise NotImplementedError
-
-    @property
-    def at(self) -> Path:
-        """Return the final directory in the tree."""
-        return self.target
-
     def mode_of(self, status: os.stat_result) -> int:
-        """Return the final mode of a file with this status."""
-        raise NotImplementedError
+        """Return the final mode of a file with this status: the one that `eb` gave it."""
+        return status.st_mode & 0o777
 
     def check(self, path: Path, directory: int) -> None:
         """Raise LackingError if an open directory at a final path may be another user's, or not the installation's."""
@@ -74,14 +68,10 @@ class PrivateInstallation:
 
     def removal_group(self) -> int | None:
         """Return the group that must be able to remove an old script; None for no restriction."""
-        raise NotImplementedError
-
-    def shorten(self, record: InstallRecord) -> InstallRecord:
-        """Return what the final record keeps of the private one."""
-        return record
+        return None
 
     def finish(self, record: InstallRecord) -> InstallRecord:
-        """Put the image in place, and return the final record."""
+        """Put the image in place; return the final record for the private one."""
         raise NotImplementedError
 
     def final_text(self, text: str) -> str:
@@ -98,6 +88,10 @@ class PrivateInstallation:
             )
         return final
 
+    def final_record(self, record: InstallRecord) -> InstallRecord:
+        """Return a record with the final paths."""
+        return parse_install_record(self.final_text(render_install_record(record)).encode())
+
     def place(self) -> None:
         """Copy it to its final place, the record last; packages that users added to an earlier installation are kept.
 
@@ -112,8 +106,7 @@ class PrivateInstallation:
             self._copy_files()
             user_layer.copy(self.root, self.tree, self.at)
             path = self.root / RECORD
-            private = self.shorten(parse_install_record(path.read_bytes()))
-            record = self.finish(parse_install_record(self.final_text(render_install_record(private)).encode()))
+            record = self.finish(parse_install_record(path.read_bytes()))
             write_at(top, RECORD, render_install_record(record), self.mode_of(path.stat()))
 
     def _copy_files(self) -> None:

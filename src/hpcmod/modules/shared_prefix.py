@@ -110,7 +110,9 @@ class SharedPrefix:
 
     def installation(self, target: Path) -> OwnInstallation:
         """Return an installation, by its final directory."""
-        return OwnInstallation(target, self.private, Path(self.private).parent.name, self)
+        return OwnInstallation(
+            target, self.tree, self.at(target), self.private, Path(self.private).parent.name, shared=self
+        )
 
     def _place_module(self, path: Path) -> None:
         final = self.at(self.final(path))
@@ -120,7 +122,7 @@ class SharedPrefix:
         if path.is_symlink():
             self.tree.symlink(final, str(path.readlink()).replace(self.private, ""))
         else:
-            text = self.installation(path).final_text(path.read_text(encoding="utf-8"))
+            text = self.installation(self.final(path)).final_text(path.read_text(encoding="utf-8"))
             self.tree.write(final, text, mode=path.stat().st_mode & 0o777)
 
 
@@ -129,20 +131,6 @@ class OwnInstallation(PrivateInstallation):
     """An installation in the user's private directory, and its place below a shared prefix."""
 
     shared: SharedPrefix
-
-    @property
-    def tree(self) -> Tree:
-        """Return the directory below which no link is followed."""
-        return self.shared.tree
-
-    @property
-    def at(self) -> Path:
-        """Return the final directory in the tree."""
-        return self.shared.at(self.target)
-
-    def mode_of(self, status: os.stat_result) -> int:
-        """Return the mode that `eb` gave the file."""
-        return status.st_mode & 0o777
 
     def check(self, path: Path, directory: int) -> None:
         """Check that others have not renamed a different directory of this user to the path of an open directory.
@@ -165,11 +153,9 @@ class OwnInstallation(PrivateInstallation):
                 f"Move it elsewhere: mv {path} {path}.moved",
             )
 
-    def removal_group(self) -> None:
-        """Return None, for no restriction: the installation has passed the checks."""
-
     def finish(self, record: InstallRecord) -> InstallRecord:
         """Check that the image is in place; return the record with the checksums of the final files."""
+        record = self.final_record(record)
         image = record.image
         own = self.target / Path(image.path).name
         if image.path == str(own):

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from hpcmod.catalogue.records.sharing import check_open_directory, file_mode, removal_group
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.core.fs.tree import Tree
 from hpcmod.modules import PrivateInstallation
 from hpcmod.modules.values.install_record import InstallRecord
 
@@ -22,11 +21,6 @@ class StagedInstallation(PrivateInstallation):
     """An installation in the publisher's private directory, and its place in the catalogue."""
 
     catalogue: Catalogue
-
-    @property
-    def tree(self) -> Tree:
-        """Return the catalogue."""
-        return self.catalogue.tree
 
     def mode_of(self, status: os.stat_result) -> int:
         """Return the mode of the catalogue's files."""
@@ -41,21 +35,18 @@ class StagedInstallation(PrivateInstallation):
         """Return the group that must be able to remove an old script."""
         return removal_group(self.catalogue, self.target)
 
-    def shorten(self, record: InstallRecord) -> InstallRecord:
-        """Leave out the modulefile and the checksums: a catalogue may change these files."""
-        return record.without_checksums()
-
     def finish(self, record: InstallRecord) -> InstallRecord:
-        """Give the image a second name in the installation, if possible; return the record with it."""
+        """Give the image a second name in the installation, if possible; return the record with it, no checksums."""
+        record = self.final_record(record.without_checksums())
         path = Path(record.image.path)
         own = self.target / path.name
         if not path.parent.samefile(self.catalogue.images):
             return record
         try:
-            self.catalogue.tree.link(self.catalogue.images / path.name, own)
+            self.tree.link(self.catalogue.images / path.name, own)
         except OSError as err:
             if err.errno not in _NO_LINKS:
                 raise
-            self.catalogue.tree.remove(own)  # the module would prefer it to the image of the catalogue
+            self.tree.remove(own)  # the module would prefer it to the image of the catalogue
             return record
         return replace(record, image=replace(record.image, path=str(own), method="hardlink"))

@@ -75,7 +75,9 @@ class Stage:
     def private(self) -> StagedInstallation:
         """Return the installation that `eb` makes, which is copied to its final place."""
         prefix = os.path.realpath(self.directory / "root")
-        return StagedInstallation(self.software, prefix, self.digest, self.catalogue)
+        return StagedInstallation(
+            self.software, self.catalogue.tree, self.software, prefix, self.digest, catalogue=self.catalogue
+        )
 
     @property
     def kept(self) -> Path:

@@ -30,7 +30,8 @@ def made(tmp_path: Path) -> StagedInstallation:
         path.chmod(0o2775)
     (catalogue.images / "Toy-1.sif").write_bytes(b"an image")
     prefix = str(tmp_path / "home" / DIGEST / "Toy@1" / "root")
-    made = StagedInstallation(catalogue.software / "Toy" / "1", prefix, DIGEST, catalogue)
+    target = catalogue.software / "Toy" / "1"
+    made = StagedInstallation(target, catalogue.tree, target, prefix, DIGEST, catalogue)
     for name in ("bin", "easybuild", "user-software/venv/toy/bin"):
         (made.root / name).mkdir(parents=True)
     make_program(made.root / "bin/python", f"#!/bin/bash\nexec '{made.root}/runscripts/python'\n")

@@ -65,7 +65,7 @@ def test_site_show_origin_gives_the_same_to_programs() -> None:
     found = json.loads(hpcmod("site", "show", "--origin", "--json", HPCMOD_SITE="lumi").stdout)
     assert (found["version"], found["site"], found["chosen_by"]) == (1, "lumi", "$HPCMOD_SITE")
     level = found["values"]["environment.NCCL_NET_GDR_LEVEL"]
-    assert level["value"].pop("why").startswith("RDMA")
+    assert level["value"].pop("why").startswith("3: RDMA")
     assert level["value"] == {"value": "3", "when": "rocm<7"}
     assert level["origin"].startswith("lumi.toml:")
     assert found["values"]["caches.node_local"]["value"] == "/tmp"
