@@ -53,7 +53,7 @@ def test_a_layout_written_by_skopeo_is_the_same_image(layout: Path, tmp_path: Pa
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_layout_written_by_skopeo_becomes_a_sif(layout: Path, tmp_path: Path, transport: str) -> None:
     copy(layout, f"{transport}:{tmp_path}/copy:test/name:v1")
-    options = ObtainOptions("amd64", "test", environ={"HOME": str(tmp_path)})
+    options = ObtainOptions("amd64", environ={"HOME": str(tmp_path)})
     got = obtain(ImageReference.parse(f"{transport}:{tmp_path}/copy"), tmp_path / "x.sif", options=options)
     partition = squashfs_partition(read_sif(got.path))
     with got.path.open("rb") as file:

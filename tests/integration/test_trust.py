@@ -37,7 +37,7 @@ def signed(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
     place = tmp_path_factory.mktemp("signed")
     layout = write_case(place / "layout", CASES["plain"])
     plain = place / "plain.sif"
-    options = ObtainOptions("amd64", "test", environ={"HOME": str(place)})
+    options = ObtainOptions("amd64", environ={"HOME": str(place)})
     obtain(ImageReference.parse(f"oci:{layout}"), plain, options=options)
     key, other = make_key(place, "key"), make_key(place, "other")
     env = stack.environment(place, APPTAINER_KEYSDIR=str(place / "ring"))
@@ -97,7 +97,7 @@ def _add(stack: Stack, env: dict[str, str], sif: Path, changed: Path, group: str
 
 @pytest.fixture
 def options(stack: Stack, tmp_path: Path) -> ObtainOptions:
-    return ObtainOptions("amd64", "hpcmod test", environ=stack.environment(tmp_path))
+    return ObtainOptions("amd64", environ=stack.environment(tmp_path))
 
 
 def code_of(action: object) -> int:

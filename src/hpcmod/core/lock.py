@@ -137,6 +137,15 @@ def read_holder(path: Path) -> Holder | None:
     return seen.holder if seen else None
 
 
+def is_held(path: Path) -> bool:
+    """Return whether a lock has a holder that is not known to be dead, or is something that cannot be read."""
+    try:
+        holder = read_holder(path)
+    except (BusyError, OSError):
+        return True
+    return holder is not None and not holder.is_dead()
+
+
 def _look(path: Path) -> _Seen | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -28,7 +28,7 @@ from hpcmod.core.fs.copying import FULL, free_bytes, write_all_at
 from hpcmod.core.fs.ownership import others_may_change
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
-from hpcmod.core.lock import clear_dead, hold, read_holder
+from hpcmod.core.lock import clear_dead, hold, is_held
 
 SETTING = "move the cache with HPCMOD_CACHE=DIRECTORY"
 """How to move the cache to another disk, as the end of a sentence."""
@@ -280,7 +280,7 @@ class Cache:
         for directory, whole in (("blobs/sha256", True), ("partial", False)):
             for name, status in self._list(directory):
                 digest = f"sha256:{name}"
-                busy = not whole and self._is_busy(digest)
+                busy = not whole and is_held(self._lock(digest))
                 found.append(CacheEntry(digest, status.st_size, status.st_mtime, whole, busy))
         return sorted(found, key=lambda entry: (entry.used, entry.digest))
 
@@ -290,13 +290,6 @@ class Cache:
             return [entry for entry in self.tree.entries(directory) if _NAME.fullmatch(entry[0])]
         except OSError as err:
             raise self.fault(err) from err
-
-    def _is_busy(self, digest: str) -> bool:
-        try:
-            holder = read_holder(self._lock(digest))
-        except (BusyError, OSError):  # the lock exists but cannot be read
-            return True
-        return holder is not None and not holder.is_dead()
 
     def _lock(self, digest: str) -> Path:
         return self.directory / "locks" / _digits_of(digest)

@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from string import Template
 
-from hpcmod import __version__
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.values.facts import architecture_name
 from hpcmod.images.acquire.origin import ObtainOptions
@@ -48,7 +47,6 @@ def make_options(
     """
     return ObtainOptions(
         architecture=architecture_name(platform.machine()),
-        tool=f"hpcmod {__version__}",
         environ=environ,
         policy=site.images.trust,
         striping=site.images.striping,

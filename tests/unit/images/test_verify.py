@@ -33,7 +33,7 @@ STRICT = TrustPolicy(("digest", "checksum"))
 
 @pytest.fixture
 def options(tmp_path: Path) -> ObtainOptions:
-    return ObtainOptions("amd64", "t", environ={"HOME": str(tmp_path), "PATH": os.defpath}, access=Access())
+    return ObtainOptions("amd64", environ={"HOME": str(tmp_path), "PATH": os.defpath}, access=Access())
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ OTHER = "sha256:" + "1" * 64
 
 @pytest.fixture
 def options(tmp_path: Path) -> ObtainOptions:
-    return ObtainOptions("amd64", "hpcmod test", environ={"HOME": str(tmp_path / "home"), "PATH": os.defpath})
+    return ObtainOptions("amd64", environ={"HOME": str(tmp_path / "home"), "PATH": os.defpath})
 
 
 @pytest.fixture

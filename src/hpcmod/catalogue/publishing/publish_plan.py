@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hpcmod import __version__
 from hpcmod.catalogue.change import Actor
 from hpcmod.catalogue.publishing.candidate import Candidate, Request, make_easyconfig, sif_on_disk
 from hpcmod.catalogue.publishing.facts import SBOM, make_record, stack_pairs
@@ -115,7 +116,7 @@ def plan_publish(
     check_given(candidate, context)
     path = Path(candidate.reference.path)
     digest = file_sha256(path, context.progress(path.name))
-    found = Provenance(str(path.absolute()), "", digest, path.stat().st_size, now_text(), context.options.tool)
+    found = Provenance(str(path.absolute()), "", digest, path.stat().st_size, now_text(), f"hpcmod {__version__}")
     return with_image(plan, path, found, context)[0], fetch
 
 

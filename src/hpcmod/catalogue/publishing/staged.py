@@ -14,12 +14,12 @@ from hpcmod.catalogue.publishing.placed import StagedInstallation
 from hpcmod.catalogue.records.sharing import check_no_links, check_replaceable, file_mode, removal_group
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.visible.kept import KEPT_EASYCONFIG, KEPT_FILES, KEPT_MODULE, installed_files, render_kept_files
-from hpcmod.core.errors import BusyError, CheckFailedError
+from hpcmod.core.errors import CheckFailedError
 from hpcmod.core.fs.ownership import make_private_directory
 from hpcmod.core.fs.removal import remove_path
 from hpcmod.core.fs.replacing import replacing_directory
 from hpcmod.core.fs.tree import write_file
-from hpcmod.core.lock import read_holder
+from hpcmod.core.lock import is_held
 from hpcmod.core.text.toml import render_toml
 from hpcmod.modules import run_eb
 from hpcmod.modules.values.install_record import SUFFIXES
@@ -88,17 +88,10 @@ class Stage:
         """Start with an empty directory, and remove leftovers of killed processes for other containers."""
         remove_path(self.directory)
         for other in self.directory.parent.glob("*"):
-            if not self._is_held(other.name):
+            if not is_held(self.catalogue.locks / f"{other.name}.lock"):
                 with contextlib.suppress(OSError):
                     remove_path(other)
         make_private_directory(self.directory)
-
-    def _is_held(self, title: str) -> bool:
-        try:
-            holder = read_holder(self.catalogue.locks / f"{title}.lock")
-        except (BusyError, OSError):  # an unreadable lock
-            return True
-        return holder is not None and not holder.is_dead()
 
     def remove(self) -> None:
         """Remove the directory."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hpcmod import __version__
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, VerificationError
 from hpcmod.core.fs.checksums import check_sha256, file_sha256
@@ -105,7 +106,7 @@ def _fetch_checked(task: FetchTask, pinned: tuple[str, ...], subject: str) -> Pr
         sha256=fetched.sha256,
         size=task.staged.stat().st_size,
         time=now_text(),
-        tool=options.tool,
+        tool=f"hpcmod {__version__}",
         verified=(*pinned, *signed),
     )
 

@@ -30,8 +30,6 @@ class ObtainOptions:
 
     architecture: str
     """The machine's GOARCH: amd64, arm64, ..."""
-    tool: str
-    """Name and version of this program, for the provenance file."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """Environment variables for child processes."""
     checksum: str | None = None

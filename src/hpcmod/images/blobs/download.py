@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import TracebackType
 from typing import BinaryIO
 
 from hpcmod.core.errors import VerificationError
@@ -59,9 +58,7 @@ class Downloads:
     def __enter__(self) -> Downloads:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end(Stopped(self._tally.what))
         for arrival in self._arrivals.values():
             arrival.await_disk()

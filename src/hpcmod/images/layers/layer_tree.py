@@ -65,7 +65,9 @@ class LayerTree:
         Raises BadInputError if the path has a loop of links, or the node replaces the root and is not a directory.
         """
         if not path:
-            self._describe_root(node)
+            if node.kind != "dir":
+                raise BadInputError("the image's root is not a directory", REBUILD)
+            _describe(self.root, node)
             return
         directory, name = self._place(path)
         old = directory.children.get(name)
@@ -112,11 +114,6 @@ class LayerTree:
         if place[0].children.get(place[1]) is not node:
             self._replace(*place, node)
         return True
-
-    def _describe_root(self, node: Node) -> None:
-        if node.kind != "dir":
-            raise BadInputError("the image's root is not a directory", REBUILD)
-        _describe(self.root, node)
 
     def _replace(self, directory: Node, name: bytes, node: Node) -> None:
         old = directory.children.pop(name, None)

@@ -14,7 +14,7 @@ from typing import Union
 from hpcmod.images.layers.layer_tree import OPAQUE, WHITEOUT, LayerTree
 from hpcmod.images.layers.tar import TarEntry
 from hpcmod.images.layers.tar_fields import Bytes
-from hpcmod.images.squashfs.tree import FileData, Node
+from hpcmod.images.squashfs.tree import FileData, Node, files_in
 
 Record = tuple[bytes, Union[Node, bytes, None]]
 """A path and its entry in a layer: a node, the target of a hard link, or None for a whiteout."""
@@ -138,11 +138,4 @@ def merge_layers(
 
 def missing(root: Node) -> set[int]:
     """Return the ids of all files in a tree whose content has not been written."""
-    found, todo = set(), [root]
-    while todo:
-        for node in todo.pop().children.values():
-            if node.kind == "dir":
-                todo.append(node)
-            elif node.kind == "file" and node.data is None:
-                found.add(id(node))
-    return found
+    return {id(node) for node in files_in(root) if node.data is None}

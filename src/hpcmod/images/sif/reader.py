@@ -25,6 +25,7 @@ from hpcmod.images.sif.format import (
 
 _MOST_DESCRIPTORS = 4096  # Apptainer reserves 48; a damaged count must not make us read gigabytes
 
+_LOOKED_AT = 4096  # bytes, to say what a file is that is not a SIF
 _FETCH_AGAIN = "Fetch or copy the image again; with its sha256 in `checksums` such damage is found during the download."
 _LOOKS = (
     (0, b"\x1f\x8b", "gzip-compressed data", "If it is a packed image, unpack it with gunzip first."),
@@ -83,7 +84,7 @@ def read_sif(path: Path | str, *, shown: Path | None = None) -> SifHeader:
         path = shown or Path(path)
         size = os.fstat(file.fileno()).st_size
         head = file.read(HEADER.size)
-        _check_magic(path, file, head)
+        check_start(str(path), head + file.read(_LOOKED_AT))
         if len(head) < HEADER.size:
             raise _truncated(path, HEADER.size, size)
         _, _, version, arch, _, created, _, _, total, table_at, *_ = HEADER.unpack(head)
@@ -129,12 +130,6 @@ def squashfs_partition(sif: SifHeader) -> SifDescriptor:
             "Build the image again without encryption and without a writable partition: apptainer build NEW.sif ...",
         )
     return primary
-
-
-def _check_magic(path: Path, file: BinaryIO, head: bytes) -> None:
-    if head[MAGIC_AT : MAGIC_AT + len(MAGIC)] == MAGIC:
-        return
-    check_start(str(path), head + file.read(4096))
 
 
 def check_start(name: str, start: bytes) -> None:

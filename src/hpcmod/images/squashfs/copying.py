@@ -17,7 +17,7 @@ from hpcmod.images.squashfs.blocks import Blocks
 from hpcmod.images.squashfs.codecs import Bytes, Codec, codec
 from hpcmod.images.squashfs.format import NO_FRAGMENT, OPTIONS_FLAG, STORED_BLOCK, STORED_METADATA, SUPERBLOCK, UINT16
 from hpcmod.images.squashfs.nodes import SourceTree
-from hpcmod.images.squashfs.tree import FileData, Node
+from hpcmod.images.squashfs.tree import FileData, Node, files_in
 from hpcmod.images.squashfs.writer import SquashfsWriter
 
 _PIECE = 1 << 20
@@ -77,20 +77,10 @@ def read_content(blocks: Blocks, data: FileData) -> Iterator[bytes]:
 def _data_in(root: Node) -> Iterator[FileData]:
     """Yield the data of all files in a tree, each once."""
     found: set[FileData] = set()
-    for node in _files_in(root):
+    for node in files_in(root):
         if node.data is not None and node.data not in found:
             found.add(node.data)
             yield node.data
-
-
-def _files_in(root: Node) -> Iterator[Node]:
-    todo = [root]
-    while todo:
-        for node in todo.pop().children.values():
-            if node.kind == "dir":
-                todo.append(node)
-            elif node.kind == "file":
-                yield node
 
 
 def _copy_blocks(used: list[FileData], blocks: Blocks, writer: SquashfsWriter, on_bytes: Callable[[int], None]) -> None:
@@ -141,7 +131,7 @@ def _pieces(blocks: Blocks, run: _Run, on_bytes: Callable[[int], None]) -> Itera
 
 def _compress_again(root: Node, source: SourceTree, writer: SquashfsWriter, on_bytes: Callable[[int], None]) -> None:
     written: dict[FileData, FileData] = {}
-    for node in _files_in(root):
+    for node in files_in(root):
         data = node.data
         if data is None or data not in source.data:
             continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hpcmod.images.squashfs.format import NO_FRAGMENT
 
 _NO_BLOCKS: list[int] = []  # shared by all files without blocks
@@ -74,3 +76,14 @@ class Node:
         self.data = data
         if kind == "dir":
             self.children = {}
+
+
+def files_in(root: Node) -> Iterator[Node]:
+    """Yield the files in a tree, one with two names twice."""
+    todo = [root]
+    while todo:
+        for node in todo.pop().children.values():
+            if node.kind == "dir":
+                todo.append(node)
+            elif node.kind == "file":
+                yield node

@@ -66,13 +66,9 @@ class Authorizer:
         self._scope = f"repository:{reference.repository}:{scope}"
         self._secure = secure
         self._lock = threading.Lock()
-        self._header = ""
-        self._credentials: Credentials | None = None
-
-    @property
-    def header(self) -> str:
+        self.header = ""
         """The current Authorization header; empty for none."""
-        return self._header
+        self._credentials: Credentials | None = None
 
     @property
     def has_login(self) -> bool:
@@ -86,14 +82,14 @@ class Authorizer:
         succeed.
         """
         with self._lock:
-            if self._header != shown:
+            if self.header != shown:
                 return
             if self._credentials is None:
                 self._credentials = self._access.find_credentials(self._registry, self._repository)
             header = self._choose(parse_challenges(refused.challenge))
             if not header or header == shown:  # a new token differs each time, a password does not
                 raise self.no_login() from refused
-            self._header = header
+            self.header = header
 
     def _choose(self, schemes: Mapping[str, Mapping[str, str]]) -> str:
         known = self._credentials

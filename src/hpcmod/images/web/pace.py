@@ -10,7 +10,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import TypeVar
 
 _Result = TypeVar("_Result")
@@ -57,7 +56,7 @@ class Watchdog:
         self._thread.start()
         return self
 
-    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
         self._socket.close()

@@ -26,7 +26,7 @@ ANY = TrustRule("*")
 
 @pytest.fixture
 def options(tmp_path: Path) -> ObtainOptions:
-    return ObtainOptions("amd64", "t", environ={"HOME": str(tmp_path), "PATH": str(tmp_path / "nothing")})
+    return ObtainOptions("amd64", environ={"HOME": str(tmp_path), "PATH": str(tmp_path / "nothing")})
 
 
 def task(text: str, tmp_path: Path, options: ObtainOptions, rule: TrustRule = ANY) -> FetchTask:

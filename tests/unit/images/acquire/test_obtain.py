@@ -34,7 +34,7 @@ SIF_LAYER = "application/vnd.sylabs.sif.layer.v1.sif"
 
 @pytest.fixture
 def options(tmp_path: Path) -> ObtainOptions:
-    return ObtainOptions("amd64", "hpcmod test", environ={"HOME": str(tmp_path / "home"), "PATH": os.defpath})
+    return ObtainOptions("amd64", environ={"HOME": str(tmp_path / "home"), "PATH": os.defpath})
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ SIZE = sum(map(len, LAYERS))
 def options(tmp_path: Path) -> ObtainOptions:
     cache = Cache(tmp_path / "cache")
     cache.prepare()
-    return ObtainOptions("amd64", "t", environ={"HOME": str(tmp_path), "PATH": os.defpath}, cache=cache)
+    return ObtainOptions("amd64", environ={"HOME": str(tmp_path), "PATH": os.defpath}, cache=cache)
 
 
 def seen(text: str, options: ObtainOptions) -> FetchPlan:
