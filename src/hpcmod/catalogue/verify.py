@@ -114,8 +114,7 @@ def _verify_visible(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[F
             differs = f"{path}: not as hpcmod {__version__} writes it; hpcmod {version} published it"
             yield Finding(FAIL, "visible", differs, _UPGRADE)
     if not any(catalogue.modules in path.parents for path in wanted):
-        gone = kept_directory(catalogue, record)
-        yield Finding(FAIL, "visible", f"missing: {gone}", _REPAIR)
+        yield Finding(FAIL, "visible", f"missing: {kept_directory(catalogue, record)}", _REPAIR)
 
 
 def _has(path: Path, text: str) -> bool:

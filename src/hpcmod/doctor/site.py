@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from string import Template
 
 from hpcmod.compat import check_capture
 from hpcmod.compat.values.netstack import RECORD
@@ -145,7 +146,7 @@ def _check_places(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
         **{f"stage {stage.name}": stage.directory for stage in site.job.stage_places},
     }
     for name, directory in places.items():
-        path = Path(_expand(directory, environ))
+        path = Path(Template(directory).safe_substitute(environ))
         if not path.is_dir():
             cure = "It may be created for a job, or exist only on compute nodes."
             yield Finding(WARN, name, f"{path} does not exist here", cure)
@@ -153,11 +154,3 @@ def _check_places(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(WARN, name, f"{path} is not writable by you", "Set another directory in the profile.")
         else:
             yield Finding(OK, name, str(path))
-
-
-def _expand(text: str, environ: Mapping[str, str]) -> str:
-    for name, value in environ.items():
-        text = text.replace(f"${{{name}}}", value)
-        if text.endswith(f"${name}") or f"${name}/" in text:
-            text = text.replace(f"${name}", value)
-    return text

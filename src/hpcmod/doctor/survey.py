@@ -140,7 +140,7 @@ def _output(command: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def _names(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+    return sorted(path.name for path in directory.glob("*"))
 
 
 def _driver(card: Path) -> str:

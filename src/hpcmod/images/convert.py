@@ -161,8 +161,7 @@ class _Conversion:
             write_partition=lambda at: self._write_squashfs(at, files),
         )
         sha256 = sync_and_hash(file)
-        size = file.seek(0, os.SEEK_END)
-        return ConvertedImage(sha256, size, oci.left_out(config))
+        return ConvertedImage(sha256, file.seek(0, os.SEEK_END), oci.left_out(config))
 
     def _name(self) -> str:
         """Return a string that identifies the image and the options, for the SIF's UUID."""

@@ -134,8 +134,7 @@ def _remove(store: Cache, *, keep: bool) -> None:
 
 def _choose_file(reference: ImageReference, manifest: Manifest) -> OciDescriptor:
     """Choose the SIF of an artifact: its only layer, or the layer with the media type of a SIF."""
-    marked = [layer for layer in manifest.layers if layer.media_type == _SIF_LAYER]
-    found = marked or list(manifest.layers)
+    found = [layer for layer in manifest.layers if layer.media_type == _SIF_LAYER] or manifest.layers
     if len(found) != 1:
         raise BadInputError(
             f"{reference.canonical}: an artifact with {len(manifest.layers)} files, expected one SIF",

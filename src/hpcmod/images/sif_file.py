@@ -79,8 +79,7 @@ class Sif:
         """Return the definition from which it was built; empty if it has none, or one that is too long."""
         from hpcmod.images.sif.reader import read_sif
 
-        objects = (each for each in read_sif(self.path).descriptors if each.kind == "definition")
-        found = next(objects, None)
+        found = next((each for each in read_sif(self.path).descriptors if each.kind == "definition"), None)
         if found is None or found.size > _DEFINITION_LIMIT:
             return b""
         with open_input(self.path) as file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcmod.core.errors import NotFoundError
+from hpcmod.core.values.text import listed
 from hpcmod.images import Sif
 from hpcmod.machine.values.tables import Binds
 from hpcmod.modules.values.plan import RUNSCRIPTS_IN_CONTAINER
@@ -40,9 +41,7 @@ def check_wrapped_commands(commands: Commands, image: Path, binds: Binds) -> Non
     missing = find_missing_programs(commands, image, binds)
     if missing:
         each = [name if name == program else f"{name} ({program})" for name, program in missing.items()]
-        more = f" and {len(each) - _MOST_NAMED} more" if len(each) > _MOST_NAMED else ""
-        listed = ", ".join(each[:_MOST_NAMED]) + more
         raise NotFoundError(
-            f"wrapped_commands: {image.name} lacks {listed}",
+            f"wrapped_commands: {image.name} lacks {listed(each, _MOST_NAMED)}",
             "Remove them from wrapped_commands, or give the path of each program in the image: {'NAME': ['/PATH']}.",
         )

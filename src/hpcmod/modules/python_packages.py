@@ -50,7 +50,4 @@ def read_packages_in(directory: Path, only: Container[str] | None = None) -> tup
 
 
 def _names_in(directory: str) -> list[str]:
-    try:
-        return [path.name for path in Path(directory).iterdir()]
-    except OSError:
-        return []
+    return [path.name for path in Path(directory).glob("*")]

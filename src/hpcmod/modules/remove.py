@@ -213,17 +213,10 @@ def prune_prefix(software: Path) -> None:
     The prefix itself is removed only if it has the name that EasyBuild and hpcmod give to prefixes.
     """
     prefix = software.parent
-    if software.name != "software" or any(_names(software) - {".locks"}):
+    if software.name != "software" or {path.name for path in software.glob("*")} - {".locks"}:
         return
     for pattern in (*_EMPTY, *_LOCKS):
         for directory in prefix.glob(pattern):
             prune(directory)
     if prefix.name == "easybuild":
         prune(prefix)
-
-
-def _names(directory: Path) -> set[str]:
-    try:
-        return {path.name for path in directory.iterdir()}
-    except OSError:
-        return set()

@@ -69,8 +69,7 @@ class SharedPrefix:
     @contextmanager
     def anchored(self, path: Path) -> Iterator[Path]:
         """Create a file's directory below the prefix; yield a path of the file through the open directory."""
-        final = self.at(path)
-        with anchored_at(final, Path(self.top)) as anchored, renamed_in_errors(anchored, path):
+        with anchored_at(self.at(path), Path(self.top)) as anchored, renamed_in_errors(anchored, path):
             clear_leftovers(anchored.parent, path.name, alone=True)
             yield anchored
 

@@ -92,8 +92,7 @@ def install(plan: InstallPlan, source: VerifiedSif, ways: Ways) -> InstalledImag
     image = install_image(plan, source, ways)
     plan = with_own_packages(plan, image.sha256)
     write_definition(plan, Path(image.path))
-    files = install_files(plan, runscript_files())
-    write_record(plan, image, files, provenance=source.provenance)
+    write_record(plan, image, install_files(plan, runscript_files()), provenance=source.provenance)
     return image
 
 

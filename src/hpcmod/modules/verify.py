@@ -16,6 +16,7 @@ from hpcmod.core.fs.reading import read_file
 from hpcmod.core.progress import Progress
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, Finding
+from hpcmod.core.values.text import listed
 from hpcmod.modules.installed import Installed, find_installed, module_trees, read_record
 from hpcmod.modules.values.install_record import IMAGE, MODULEFILE, NO_RECORD, PACKAGES, SCRIPTS, is_started, link_of
 
@@ -57,21 +58,16 @@ def _check_scripts(installed: Installed) -> Iterator[Finding]:
     needed = dict.fromkeys([*files, installed.logic]) if files else {}
     missing = [name for name in needed if not os.access(root / name, os.X_OK if is_started(name) else os.R_OK)]
     if missing:
-        yield Finding(FAIL, SCRIPTS, f"missing or not executable: {_listed(missing)} in {root}")
+        yield Finding(FAIL, SCRIPTS, f"missing or not executable: {listed(missing, _LISTED)} in {root}")
     present = [name for name in files if name not in missing]
     changed = [name for name in present if files[name] and _is_changed(root / name, files[name], link_of(name))]
     if changed:
-        yield Finding(FAIL, SCRIPTS, f"changed since they were installed: {_listed(changed)} in {root}")
+        yield Finding(FAIL, SCRIPTS, f"changed since they were installed: {listed(changed, _LISTED)} in {root}")
     unknown = [name for name in present if not files[name]]
     if unknown:
         yield Finding(UNKNOWN, SCRIPTS, f"whether changed: no checksums in the record of {root}")
     if files and not (missing or changed or unknown):
         yield Finding(OK, SCRIPTS, f"{len(files)} files in {root}")
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return f"{', '.join(names[:_LISTED])}{more}"
 
 
 def _check_modulefile(installed: Installed) -> Iterator[Finding]:

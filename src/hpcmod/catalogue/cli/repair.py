@@ -80,8 +80,7 @@ def _find_failures(own: Installed) -> list[Finding]:
 
 
 def _read_again(own: Installed) -> Installed:
-    depth = own.module.count("/") + 1
-    return next(find_in_trees([own.modulefile.parents[depth - 1]], own.module), own)
+    return next(find_in_trees([own.modulefile.parents[own.module.count("/")]], own.module), own)
 
 
 def _print(here: Here, own: Installed, damage: Sequence[Finding], left: Sequence[Finding], *, dry_run: bool) -> None:

@@ -125,8 +125,7 @@ def write_index(catalogue: Catalogue, *, anew: bool = False) -> None:
     times = {name: changed[name] for name in names}
     written: tuple[dict[str, Any], ...] = ({"names": index}, {"names": times, "packages": places})
     for file, values in zip(files, written):
-        text = json.dumps({"format": FORMAT, **values}) + "\n"
-        write_file(file, text, mode=file_mode(catalogue.directory))
+        write_file(file, json.dumps({"format": FORMAT, **values}) + "\n", mode=file_mode(catalogue.directory))
 
 
 def read_index(catalogue: Catalogue) -> Index:

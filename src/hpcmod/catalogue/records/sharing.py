@@ -67,10 +67,8 @@ def loads_mode(root: int) -> int:
 
 def _make_loads(catalogue: Catalogue) -> None:
     catalogue.tree.make_directory(catalogue.loads)
-    status = catalogue.loads.stat()
-    if status.st_uid == os.geteuid():
-        mode = loads_mode(catalogue.directory.stat().st_mode)
-        catalogue.tree.change_mode(catalogue.loads, mode)
+    if catalogue.loads.stat().st_uid == os.geteuid():
+        catalogue.tree.change_mode(catalogue.loads, loads_mode(catalogue.directory.stat().st_mode))
 
 
 def _is_begun(root: Path, places: Iterable[Path]) -> bool:
@@ -119,10 +117,9 @@ def removal_group(catalogue: Catalogue, path: Path) -> int | None:
     """
     root = catalogue.directory.stat()
     trusted = (0, os.geteuid(), root.st_uid)
-    below = path.relative_to(catalogue.directory).parents
-    for place in (catalogue.directory / parent for parent in below):
+    for parent in path.relative_to(catalogue.directory).parents:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            status = place.lstat()
+            status = (catalogue.directory / parent).lstat()
             if status.st_uid not in trusted or status.st_mode & _OTHERS_MAY_WRITE:
                 return root.st_gid
     return None

@@ -12,6 +12,7 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.core.errors import LackingError
 from hpcmod.core.fs.ownership import user_name
 from hpcmod.core.fs.tree import Tree
+from hpcmod.core.values.text import listed
 
 _SHOWN = 3  # paths named in one message
 
@@ -49,7 +50,7 @@ def check_removable(catalogue: Catalogue, paths: Iterable[str]) -> None:
     if closed:
         owners = sorted({user_name(place.stat().st_uid) for place in closed})
         raise LackingError(
-            f"you may not remove files in {_listed(map(str, closed))}; nothing was removed",
+            f"you may not remove files in {listed([*map(str, closed)], _SHOWN)}; nothing was removed",
             f"Ask {' or '.join(owners)} to run: hpcmod catalogue verify --fix-modes",
         )
 
@@ -78,9 +79,3 @@ def _closed(path: Path) -> Iterator[Path]:
         for place, _, _ in os.walk(path):
             if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
                 yield Path(place)
-
-
-def _listed(paths: Iterable[str]) -> str:
-    every = list(paths)
-    more = f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
-    return f"{', '.join(every[:_SHOWN])}{more}"

@@ -117,8 +117,7 @@ def fits(text: str, pattern: str) -> bool:
 def seconds_of(day: str) -> int:
     """Return the start of a day (UTC) in seconds since 1970."""
     match = _DAY.fullmatch(day)
-    numbers = tuple(map(int, match.groups())) if match else (0, 0, 0)
-    year, month, date = numbers
+    year, month, date = map(int, match.groups()) if match else (0, 0, 0)
     if year < 1970 or not 1 <= month <= 12 or not 1 <= date <= calendar.monthrange(year, month)[1]:
         raise ValueError(f"must be a date such as 2027-03-01, found {day!r}")
     return calendar.timegm((year, month, date, 0, 0, 0))

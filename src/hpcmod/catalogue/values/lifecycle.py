@@ -142,8 +142,7 @@ def _updated(notice: StateNotice, said: Mapping[str, str | None]) -> StateNotice
 
 def restore(records: Sequence[CatalogueRecord], key: Key) -> Records:
     """Return a deprecated or retired container to normal; moved aliases stay where they are."""
-    record = find(records, key)
-    return {key: replace(record, state="published", notice=StateNotice())}
+    return {key: replace(find(records, key), state="published", notice=StateNotice())}
 
 
 def check_leads(records: Iterable[CatalogueRecord]) -> None:

@@ -58,16 +58,11 @@ def write_notices(catalogue: Catalogue, *, tell: Callable[[str], None]) -> tuple
     for name in changed:
         catalogue.tree.make_directory(catalogue.notices)
         catalogue.tree.write(catalogue.notices / name, wanted[name], mode=file_mode(catalogue.directory))
-    gone = {name for name in _names(catalogue.notices) if _OURS.fullmatch(name) and name not in wanted}
+    there = [path.name for path in catalogue.notices.glob("*")]
+    gone = {name for name in there if _OURS.fullmatch(name) and name not in wanted}
     for name in gone:
         catalogue.tree.remove(catalogue.notices / name)
     return tuple(sorted(changed | gone))
-
-
-def _names(directory: Path) -> list[str]:
-    with suppress(FileNotFoundError):
-        return [path.name for path in directory.iterdir()]
-    return []
 
 
 def _read(path: Path) -> str:

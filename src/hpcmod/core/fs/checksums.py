@@ -71,8 +71,7 @@ def file_sha256(path: Path | str, progress: Progress | None = None) -> str:
     Raises NotFoundError if there is no such file.
     """
     with open_input(Path(path)) as file:
-        size = os.fstat(file.fileno()).st_size
-        ticker = Ticker(progress, size)
+        ticker = Ticker(progress, os.fstat(file.fileno()).st_size)
         sha256 = hashlib.sha256()
         buffer = bytearray(BLOCK)
         done = 0

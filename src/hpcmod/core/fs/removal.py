@@ -66,8 +66,7 @@ def names_in(directory: int) -> list[str]:
 
 def _remove(directory: int, name: str, levels: int, open_to: int | None) -> None:
     try:
-        is_directory = stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
-        if is_directory:
+        if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
             _empty(directory, name, levels, open_to)
             os.rmdir(name, dir_fd=directory)
         else:

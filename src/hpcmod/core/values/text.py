@@ -1,8 +1,9 @@
-"""Check strings: control characters for the environment and the terminal, names for files."""
+"""Check strings: control characters for the environment and the terminal, names for files. List names."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from hpcmod.core.errors import BadInputError
 
@@ -13,6 +14,12 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+~-]{0,199}")  # Linux allows 
 def is_file_name(text: str) -> bool:
     """Return whether a string is safe as a file name, and so valid as the name, version or alias of a container."""
     return bool(_FILE_NAME.fullmatch(text))
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return the first names, at most this many, separated by commas, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def away_from_here(code: str) -> str:

@@ -108,8 +108,7 @@ class _Fetch:
         have, validator = self._left_over()
         headers = {"Range": f"bytes={have}-", **({"If-Range": validator} if validator else {})} if have else {}
         with self._client.get(self._url, headers) as answer:
-            whole = self._begin(answer, have, validator)
-            if not whole:
+            if not self._begin(answer, have, validator):
                 self._receive(answer)
         return self._finish()
 

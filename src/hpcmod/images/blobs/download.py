@@ -143,8 +143,7 @@ class Downloads:
         blob = arrival.blob
         _LOG.debug("blob %s of %d bytes", blob.digest, blob.size)
         if not self._cache.find(blob.digest, blob.size):
-            watch = partial(self._watch, blob)
-            with self._cache.lock(blob.digest, tell=self._tell, on_wait=watch):
+            with self._cache.lock(blob.digest, tell=self._tell, on_wait=partial(self._watch, blob)):
                 if not self._cache.find(blob.digest, blob.size):  # another process may have fetched it meanwhile
                     self._fill(arrival)
         self._tally.set(blob.digest, blob.size)

@@ -71,8 +71,7 @@ class TarSource:
 
         `header` is the first of these blocks, or the bytes in its place.
         """
-        following = self.header() if len(header) == BLOCK else b""
-        rest = header if len(header) < BLOCK else following
+        rest = self.header() if len(header) == BLOCK else header
         while self._next():
             pass
         if any(rest) and len(rest) < BLOCK:

@@ -46,8 +46,7 @@ def pack_directory(root: Path, file: BinaryIO, *, compression: str, mtime: int) 
     """
     with SquashfsWriter(file, codec=codec(compression)) as writer:
         packing = _Packing(writer, mtime)
-        tree = packing.directory(root, _DEEPEST)
-        size = writer.finish(tree, mtime=mtime)
+        size = writer.finish(packing.directory(root, _DEEPEST), mtime=mtime)
     return Packed(size, packing.files, packing.content)
 
 

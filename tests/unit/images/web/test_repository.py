@@ -211,7 +211,7 @@ def test_a_blob_is_sent_whole_again_after_its_login_expired(
     place = repository.send("POST", "blobs/uploads/", {}, b"")["Location"]
     content = b"x" * 100_000
     digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
-    monkeypatch.setattr(repository._found()[1], "_header", "Bearer expired")
+    monkeypatch.setattr(repository._found()[1], "header", "Bearer expired")
     monkeypatch.setattr(client, "_SEND_TIMEOUT", (5.0, 5.0))  # the registry waits for what is not sent
     repository.send("PUT", f"{place}&digest={digest}", {}, Counted(BytesIO(content), len(content), None))
     assert repository.has_blob(digest)

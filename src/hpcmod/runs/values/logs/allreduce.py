@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.core.values.json_form import parse_json
+from hpcmod.core.values.text import listed
 
 MARK = "hpcmod-allreduce "
 """Beginning of a line in which a rank reports, as JSON."""
@@ -83,7 +84,7 @@ def judge_results(results: Results, *, ranks: int, interfaces: Sequence[str], sa
     )
     if named:
         cure = "Set it to an interface that `ip address` lists on every node, or unset it."
-        yield Finding(FAIL, "interface-missing", f"no such network interface: {_listed(list(named))}", cure)
+        yield Finding(FAIL, "interface-missing", f"no such network interface: {listed(list(named), _SHOWN)}", cure)
 
 
 def _judge_library(library: str, found: Sequence[RankResult], ranks: int) -> Finding:
@@ -91,7 +92,7 @@ def _judge_library(library: str, found: Sequence[RankResult], ranks: int) -> Fin
     subject = f"all-reduce over {library}"
     wrong = [result for result in found if result.error]
     if wrong:
-        who = _listed([f"{result.rank} ({result.host})" for result in wrong])
+        who = listed([f"{result.rank} ({result.host})" for result in wrong], _SHOWN)
         cure = "The findings below name the cause, if the logs do; the first message of the ranks is above."
         return Finding(level, library, f"failed on rank {who}: {wrong[0].error}", cure, subject)
     alone = [result for result in found if result.size != ranks]
@@ -102,7 +103,7 @@ def _judge_library(library: str, found: Sequence[RankResult], ranks: int) -> Fin
         )
     if len(found) < ranks:
         silent = sorted(set(range(ranks)) - {result.rank for result in found})
-        return Finding(level, library, f"no result from rank {_listed(list(map(str, silent)))}", "", subject)
+        return Finding(level, library, f"no result from rank {listed(list(map(str, silent)), _SHOWN)}", "", subject)
     hosts = len({result.host for result in found})
     slowest = max(result.seconds for result in found)
     said = f"{ranks} ranks on {hosts} node{'s' * (hosts != 1)}, {slowest:.2f} s"
@@ -114,9 +115,4 @@ def _judge_interface(found: Sequence[RankResult], interfaces: Sequence[str]) -> 
     slow = [name or "the interface of the host name" for name in used if name not in interfaces]
     if interfaces and slow:
         cure = f"export GLOO_SOCKET_IFNAME={interfaces[0]}"
-        yield Finding(WARN, "gloo-slow", f"gloo uses {_listed(slow)}, expected {' or '.join(interfaces)}", cure)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        yield Finding(WARN, "gloo-slow", f"gloo uses {listed(slow, _SHOWN)}, expected {' or '.join(interfaces)}", cure)
