@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -217,7 +217,8 @@ def sign(target: ImageReference, digest: str, key: Path, *, access: Access = USU
         annotations = {ANNOTATION: base64.b64encode(signer(text)).decode()}
         layer = {"mediaType": MEDIA_TYPE, "digest": digest_of(text), "size": len(text), "annotations": annotations}
         layers = [*layers, layer]
-        config = _config_of([str(layer["digest"]) for layer in layers])
+        rootfs = {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]}
+        config = json.dumps({"architecture": "", "os": "", "config": {}, "rootfs": rootfs}).encode()
         for content in (text, config):
             repository.upload(digest_of(content), len(content), partial(BytesIO, content))
         described = {"mediaType": _IMAGE_CONFIG, "digest": digest_of(config), "size": len(config)}
@@ -234,12 +235,6 @@ def _find_signatures(repository: WritableRepository, tag: str) -> list[dict[str,
         return []
     parse_manifest(text)
     return list(json.loads(text)["layers"])
-
-
-def _config_of(layers: Sequence[str]) -> bytes:
-    """Return the configuration of an image whose layers are signatures."""
-    rootfs = {"type": "layers", "diff_ids": list(layers)}
-    return json.dumps({"architecture": "", "os": "", "config": {}, "rootfs": rootfs}).encode()
 
 
 def _load_key(path: Path) -> Callable[[bytes], bytes]:

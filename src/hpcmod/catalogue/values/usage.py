@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from hpcmod.core.values.json_form import json_form, parse_form
 from hpcmod.core.values.strict_json import JsonObject, load_json
@@ -51,11 +52,8 @@ def add_up(counts: Iterable[Count], key: Callable[[Count], Count]) -> tuple[Coun
         kind = replace(key(count), loads=0, last=0)
         loads[kind] += count.loads
         last[kind] = max(last.get(kind, 0), count.last)
-    return tuple(replace(kind, loads=loads[kind], last=last[kind]) for kind in sorted(loads, key=_order))
-
-
-def _order(count: Count) -> tuple[str, str, str, str]:
-    return count.module, count.month, count.group, count.user
+    kinds = sorted(loads, key=attrgetter("module", "month", "group", "user"))
+    return tuple(replace(kind, loads=loads[kind], last=last[kind]) for kind in kinds)
 
 
 def render_totals(totals: Totals) -> str:

@@ -18,12 +18,7 @@ def find_file_system(path: Path) -> str:
     resolved = f"{path.resolve()}/"
     for line in mounts:
         _, mounted, its_kind, *_ = [*line.split(" "), "", "", ""]
-        mounted = _decode(mounted)
+        mounted = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), mounted)  # a blank is \040 there
         if resolved.startswith(f"{mounted.rstrip('/')}/") and len(mounted) >= len(deepest):
             deepest, kind = mounted, its_kind
     return kind
-
-
-def _decode(text: str) -> str:
-    r"""Return a path of the table, in which blanks are written as \040."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

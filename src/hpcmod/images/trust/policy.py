@@ -81,8 +81,9 @@ class LocalImage:
         verified = check_pinned(replace(reference, digest=ours.digest if ours else ""), rule, checksum)
         copy_rule = TrustRule(rule.source)
         if _SIGNATURE in rule.needs:
-            verified = (*verified, *_signed(sif, rule, ours, environ))
-            copy_rule = copy_rule if _key_of(ours, rule) else rule._replace(needs=(_SIGNATURE,))
+            key = _key_of(ours, rule)  # that was verified when the SIF was made
+            verified = (*verified, *((f"{_SIGNATURE}: {key}",) if key else verify_sif_trust(sif, rule, environ)))
+            copy_rule = copy_rule if key else rule._replace(needs=(_SIGNATURE,))
         return cls(sif, known.sha256 if known else None, known, ours is not None, copy_rule, verified, place)
 
     def verify_copy(self, copy: Path, environ: Mapping[str, str]) -> None:
@@ -175,9 +176,3 @@ def _key_of(known: Provenance | None, rule: TrustRule) -> str:
     """Return the key of the rule that signed the image a SIF was made from; empty if none did."""
     verified = known.verified if known else ()
     return next((key for key in rule.keys if f"{_SIGNATURE}: {key}" in verified), "")
-
-
-def _signed(sif: Path, rule: TrustRule, known: Provenance | None, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the signature that was verified when the SIF was made, else verify the SIF's own."""
-    key = _key_of(known, rule)
-    return (f"{_SIGNATURE}: {key}",) if key else verify_sif_trust(sif, rule, environ)

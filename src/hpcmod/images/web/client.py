@@ -103,7 +103,8 @@ class Client:
 
     def __init__(self, session: requests.Session, *, allow_http: bool = False, login: str = _LOGIN) -> None:
         self._session = session
-        session.resolve_redirects = _follow_none  # type: ignore[method-assign]  # the original reads the complete body of each redirect
+        # the original reads the complete body of each redirect
+        session.resolve_redirects = lambda *_, **__: iter(())  # type: ignore[method-assign]
         self._allow_http = allow_http
         self._login = login
 
@@ -268,10 +269,6 @@ def open_session() -> requests.Session:
 def anonymous(request: requests.PreparedRequest) -> requests.PreparedRequest:
     """Send a request without credentials, not even those of ~/.netrc."""
     return request
-
-
-def _follow_none(*_: object, **__: object) -> Iterator[requests.Response]:
-    return iter(())
 
 
 def _pointed_to(here: str, location: str) -> str:

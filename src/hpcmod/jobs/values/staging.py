@@ -90,7 +90,9 @@ def decide_staging(facts: StagingFacts) -> StagingDecision:
     if reason or facts.size is None:
         return StagingDecision("", reason)
     plain, plain_text = _estimate_plain(facts, facts.size)
-    staged, staged_text = _estimate_copies(facts, facts.size)
+    rate = min(RATES.get(facts.file_system, OTHER_RATE), SEND)
+    staged = SETUP + facts.size / rate  # until all nodes have a copy
+    staged_text = f"{SETUP:.0f} s + {_write_size(facts.size)} / {_write_size(rate)}/s"
     arithmetic = (f"off: {plain_text} = {plain:.0f} s", f"copies: {staged_text} = {staged:.0f} s")
     if not fitting:
         short = ", ".join(f"{place.name} {_write_size(place.free or 0)}" for place in facts.places) or "there is none"
@@ -121,12 +123,6 @@ def _estimate_plain(facts: StagingFacts, size: int) -> tuple[float, str]:
     shared = min(RATES.get(facts.file_system, OTHER_RATE), facts.nodes * STREAM)
     text = f"{facts.nodes} nodes x {PART:.0%} of {_write_size(size)} / {_write_size(shared)}/s"
     return facts.nodes * PART * size / shared, text
-
-
-def _estimate_copies(facts: StagingFacts, size: int) -> tuple[float, str]:
-    """Return the estimated seconds until all nodes have a copy, and the arithmetic."""
-    rate = min(RATES.get(facts.file_system, OTHER_RATE), SEND)
-    return SETUP + size / rate, f"{SETUP:.0f} s + {_write_size(size)} / {_write_size(rate)}/s"
 
 
 def _write_size(size: float) -> str:

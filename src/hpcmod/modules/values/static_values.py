@@ -116,22 +116,10 @@ def _elements(value: Any) -> Iterator[Any]:
         yield from _elements(element)
 
 
-def _constant(node: ast.Constant, _: Mapping[str, Any]) -> Any:
-    return node.value
-
-
 def _name(node: ast.Name, names: Mapping[str, Any]) -> Any:
     if node.id not in names:
         raise _UnknownError(f"line {node.lineno} uses {node.id}, which is not known")
     return names[node.id]
-
-
-def _list(node: ast.List, names: Mapping[str, Any]) -> list[Any]:
-    return [_value(element, names) for element in node.elts]
-
-
-def _tuple(node: ast.Tuple, names: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(_value(element, names) for element in node.elts)
 
 
 def _dict(node: ast.Dict, names: Mapping[str, Any]) -> dict[Any, Any]:
@@ -289,10 +277,10 @@ def _format(text: str, arguments: list[Any], named: Mapping[str, Any]) -> str:
 
 
 _READERS: Mapping[type[ast.expr], Callable[[Any, Mapping[str, Any]], Any]] = {
-    ast.Constant: _constant,
+    ast.Constant: lambda node, names: node.value,
     ast.Name: _name,
-    ast.List: _list,
-    ast.Tuple: _tuple,
+    ast.List: lambda node, names: [_value(element, names) for element in node.elts],
+    ast.Tuple: lambda node, names: tuple(_value(element, names) for element in node.elts),
     ast.Dict: _dict,
     ast.JoinedStr: _joined,
     ast.BinOp: _operation,
