@@ -54,13 +54,8 @@ def render_runscripts(
 
 def _make_question(settings: RunscriptSettings) -> str:
     """Return what the run script asks each node, as JSON that people can read."""
-    asked = make_question(
-        settings.site.nodes.usual_first,
-        exclusive=settings.site.job.exclusive,
-        interfaces=settings.site.network.interfaces,
-        binds=tuple(group for group in settings.binds if any(bind.required for bind in group)),
-        places=(settings.site.module.caches.node_local,),
-    )
+    required = tuple(group for group in settings.binds if any(bind.required for bind in group))
+    asked = make_question(settings.site, settings.site.nodes.usual_first, required)
     asked = {**asked, "record": f"{settings.root}/record.json"}
     return "{\n" + ",\n".join(f" {json.dumps(key)}: {_in_lines(value)}" for key, value in asked.items()) + "\n}"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.facts import format_cpus
-from hpcmod.machine.values.site import NodeType
+from hpcmod.machine.values.site import NodeType, Site
 from hpcmod.machine.values.tables import Binds
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a name that Linux defines, not a place for our files
@@ -16,27 +16,18 @@ TEMPORARY = "/tmp"  # noqa: S108 - likewise
 _GIB = 1 << 30
 
 
-def make_question(
-    nodes: Iterable[NodeType],
-    *,
-    exclusive: Sequence[str] = (),
-    interfaces: Sequence[str] = (),
-    binds: Binds = (),
-    places: Sequence[str] = (),
-) -> dict[str, Any]:
+def make_question(site: Site, nodes: Iterable[NodeType], binds: Binds) -> dict[str, Any]:
     """Return the question for the nodes of a machine, as the node program reads it.
 
     `nodes`: Node types; a node is compared with the one of its job's partition, or with the only one.
-    `exclusive`: Partitions that allocate only full nodes, where a job may use all cores.
-    `interfaces`: Network interfaces that every node must have.
     `binds`: Bind candidates of the module.
-    `places`: Directories that need free space, besides shared memory and /tmp; those with variables are left out.
     """
-    plain = [place for place in places if place.startswith("/") and "$" not in place]
+    caches = site.module.caches.node_local
+    plain = [caches] if caches.startswith("/") and "$" not in caches else []
     return {
         "nodes": [_describe(node) for node in nodes],
-        "exclusive": list(exclusive),
-        "interfaces": list(interfaces),
+        "exclusive": list(site.job.exclusive),
+        "interfaces": list(site.network.interfaces),
         "binds": [_describe_group(group) for group in binds],
         "places": list(dict.fromkeys([SHARED_MEMORY, TEMPORARY, *plain])),
     }

@@ -217,13 +217,7 @@ def _check(flags: CheckFlags, site: Site, allocation: Allocation, found: Install
 def _make_question(flags: CheckFlags, site: Site, image: InstalledImage) -> dict[str, Any]:
     """Return what to ask each node."""
     kinds = [node for node in site.nodes.types if node.name == flags.node_type] or site.nodes.types
-    question = make_question(
-        kinds,
-        exclusive=site.job.exclusive,
-        interfaces=site.network.interfaces,
-        binds=site.all_binds,
-        places=(site.module.caches.node_local,),
-    )
+    question = make_question(site, kinds, site.all_binds)
     if image.path:
         question["image"] = {
             "path": image.path,

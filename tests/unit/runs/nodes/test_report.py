@@ -10,7 +10,8 @@ import pytest
 
 from hpcmod.core.errors import LackingError
 from hpcmod.jobs.values.allocation import Allocation
-from hpcmod.machine.values.site import NodeType
+from hpcmod.machine.values.site import NodeType, Site
+from hpcmod.machine.values.tables import Network
 from hpcmod.modules.values.question import make_question
 from hpcmod.runs.nodes.report import check_nodes, find_ranks
 from tests.programs import make_program
@@ -37,7 +38,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 def test_nodes_are_compared_with_the_profile(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "image.sif").write_bytes(b"image")
-    question = make_question([NodeType("big", cores=100_000)], interfaces=("hsn0",))
+    question = make_question(Site("x", network=Network(interfaces=("hsn0",))), [NodeType("big", cores=100_000)], ())
     question["image"] = {"path": str(tmp_path / "image.sif"), "size": 5, "sha256": "0" * 64, "whole": False}
     report = check_nodes(TWO, question, environ)
     assert [node.name for node in report.nodes] == ["nid001", "nid002"]
@@ -46,7 +47,7 @@ def test_nodes_are_compared_with_the_profile(environ: dict[str, str], tmp_path: 
 
 
 def test_a_node_that_does_not_answer_is_named(environ: dict[str, str]) -> None:
-    report = check_nodes(TWO, make_question([]), {**environ, "ANSWERING": "nid002"})
+    report = check_nodes(TWO, make_question(Site("x"), [], ()), {**environ, "ANSWERING": "nid002"})
     assert report.missing == ("nid001",)
     assert [(one.subject, one.rule) for one in report.findings if one.level == "fail"] == [("nid001", "answer")]
 
@@ -54,9 +55,9 @@ def test_a_node_that_does_not_answer_is_named(environ: dict[str, str]) -> None:
 def test_without_any_answer_the_scheduler_is_quoted(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "srun").write_text("#!/bin/sh\necho 'srun: error: Unable to create step' >&2\nexit 1\n")
     with pytest.raises(LackingError, match="Unable to create step"):
-        check_nodes(TWO, make_question([]), environ)
+        check_nodes(TWO, make_question(Site("x"), [], ()), environ)
     with pytest.raises(LackingError, match="srun"):
-        check_nodes(TWO, make_question([]), {"PATH": str(tmp_path / "empty")})
+        check_nodes(TWO, make_question(Site("x"), [], ()), {"PATH": str(tmp_path / "empty")})
 
 
 def test_ranks_say_where_they_run(environ: dict[str, str]) -> None:
@@ -68,4 +69,4 @@ def test_ranks_say_where_they_run(environ: dict[str, str]) -> None:
 def test_the_hosts_python_runs_and_not_the_wrapper_of_a_loaded_module(environ: dict[str, str], tmp_path: Path) -> None:
     wrapper = make_program(tmp_path / "module" / "bin" / "python3", "#!/bin/sh\nexit 1\n")
     loaded = {"CONTAINERROOT": f"{tmp_path}/module", "PATH": f"{wrapper.parent}:{environ['PATH']}"}
-    assert len(check_nodes(TWO, make_question([]), {**environ, **loaded}).nodes) == 2
+    assert len(check_nodes(TWO, make_question(Site("x"), [], ()), {**environ, **loaded}).nodes) == 2
