@@ -39,18 +39,16 @@ def matching_advisories(
     sha256: str,
     *,
     environ: Mapping[str, str],
-    packages: Sequence[Package] = (),
-    now: float | None = None,
+    packages: Sequence[Package],
 ) -> tuple[Advisory, ...]:
     """Return the advisories that apply to an image on this host, in this environment, today; invalid ones are left out.
 
     `packages`: Python packages in the image.
-    `now`: Seconds since 1970; None for the current time.
     """
-    moment = time.time() if now is None else now
+    now = time.time()
     advisories = (read for read in read_advisories(catalogues) if isinstance(read, Advisory))
     return tuple(
         advisory
         for advisory in advisories
-        if advisory.concerns(module, sha256, packages) and advisory.holds_in(environ, find_newest_path, now=moment)
+        if advisory.concerns(module, sha256, packages) and advisory.holds_in(environ, find_newest_path, now=now)
     )
