@@ -6,7 +6,6 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
 from hpcmod.core.values.json_form import json_form, parse_form
 from hpcmod.core.values.strict_json import JsonObject, load_json
@@ -52,7 +51,7 @@ def add_up(counts: Iterable[Count], key: Callable[[Count], Count]) -> tuple[Coun
         kind = replace(key(count), loads=0, last=0)
         loads[kind] += count.loads
         last[kind] = max(last.get(kind, 0), count.last)
-    kinds = sorted(loads, key=attrgetter("module", "month", "group", "user"))
+    kinds = sorted(loads, key=lambda count: (count.module, count.month, count.group, count.user))
     return tuple(replace(kind, loads=loads[kind], last=last[kind]) for kind in kinds)
 
 
