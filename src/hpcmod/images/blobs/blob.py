@@ -69,7 +69,9 @@ class Pull:
                 self._receive(answer, self._bytes_to_skip(answer))
         if self.done < self._blob.size:
             raise Retry(f"it sent {self.done} of {self._blob.size} bytes")
-        self._check_digest()
+        found = f"sha256:{self._sha256.hexdigest()}"
+        if found != self._blob.digest:
+            raise self._wrong(f"the digest is {found}, expected {self._blob.digest}")
 
     def _bytes_to_skip(self, answer: Answer) -> int:
         """Return how many bytes of the answer to skip: all received so far if the server ignores ranges."""
@@ -93,11 +95,6 @@ class Pull:
             self._sha256.update(chunk)
             self._sink(chunk)
             self.done += len(chunk)
-
-    def _check_digest(self) -> None:
-        found = f"sha256:{self._sha256.hexdigest()}"
-        if found != self._blob.digest:
-            raise self._wrong(f"the digest is {found}, expected {self._blob.digest}")
 
     def _wrong(self, reason: str) -> VerificationError:
         return VerificationError(

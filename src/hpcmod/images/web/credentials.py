@@ -7,7 +7,7 @@ import binascii
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,9 +65,10 @@ def find_credentials(
             return Credentials(f"{prefix}_DOCKER_USERNAME", user, password)
     files = [(path, _read(path)) for path in auth_files(env=env, home=home)]
     _LOG.debug("looking for a login for %s in %s", registry, ", ".join(str(path) for path, _ in files) or "no file")
-    for key in _keys(registry, repository):
+    parts = repository.split("/")
+    for count in range(len(parts), -1, -1):  # the most specific key first
         for path, content in files:
-            found = _look_up(path, content, key, env)
+            found = _look_up(path, content, "/".join([registry, *parts[:count]]), env)
             if found:
                 return found
     stores = ((path, content["credsStore"]) for path, content in files if content.get("credsStore"))
@@ -109,14 +110,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _bad_file(path: Path, reason: str) -> BadInputError:
     return BadInputError(f"{path}: {reason}, expected registry logins", "Fix it, or log in again.")
-
-
-def _keys(registry: str, repository: str) -> Iterator[str]:
-    """Yield the possible keys of an entry for the repository, most specific first."""
-    parts = repository.split("/")
-    for count in range(len(parts), 0, -1):
-        yield "/".join([registry, *parts[:count]])
-    yield registry
 
 
 def _plain_key(key: str) -> str:

@@ -21,6 +21,7 @@ import click
 
 from hpcmod.core.cli.output import JSON_VERSION, CommandFailure, JsonOption
 from hpcmod.core.cli.reference.commands import every_command, options_of
+from hpcmod.core.registry import load
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null", Path: "string"}
@@ -40,13 +41,7 @@ def command_schemas() -> dict[str, dict[str, Any]]:
 def outputs_of(command: click.Command) -> tuple[type, ...]:
     """Return the values that a command may print with --json; none if it has no --json."""
     outputs = next((option.outputs for option in options_of(command) if isinstance(option, JsonOption)), ())
-    return tuple(_find_class(output) if isinstance(output, str) else output for output in outputs)
-
-
-def _find_class(name: str) -> type:
-    module, _, attribute = name.partition(":")
-    found: type = getattr(import_module(module), attribute)
-    return found
+    return tuple(load(output) if isinstance(output, str) else output for output in outputs)
 
 
 def make_schema(title: str, outputs: Iterable[type]) -> dict[str, Any]:
