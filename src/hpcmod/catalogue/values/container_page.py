@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from hpcmod.catalogue.values.advisory import VERSION, Advisory
 from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.core.values.text import format_size
 
 STATES = (("published", "ready"), ("deprecated", "deprecated"), ("retired", "retired"))
 """Record state, and the word for it on a page."""
@@ -87,7 +88,7 @@ class ContainerPage:
             *(f"{_PRODUCTS.get(name, name)} {version}" for name, version in content.stack),
             f"Python {content.python}" if content.python else "",
             f"{count} package{'s' * (count > 1)}" if count else "",
-            write_size(self.record.size),
+            format_size(self.record.size),
             self.record.publication.site,
         )
         return tuple(filter(None, facts))
@@ -110,7 +111,7 @@ class ContainerPage:
             ("Python", content.python),
             ("Architecture", content.architecture),
             ("Built for", " ".join(content.targets)),
-            ("Size", write_size(record.size)),
+            ("Size", format_size(record.size)),
             ("Host and image", publication.compat),
             ("Image", record.sif),
             ("SHA-256", record.sha256),
@@ -147,14 +148,6 @@ class ContainerPage:
 def page_address(module: str) -> str:
     """Return the URL path of a module's HTML page, relative to the site root."""
     return f"containers/{urllib.parse.quote(module)}.html"
-
-
-def write_size(size: int) -> str:
-    """Return a number of bytes in readable form: 12.3 GB is 12.3 * 10^9 bytes."""
-    for unit, bytes_of in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= bytes_of:
-            return f"{size / bytes_of:.1f} {unit}"
-    return f"{size} B"
 
 
 def make_problem(advisory: Advisory, cure: Iterable[str]) -> Problem:

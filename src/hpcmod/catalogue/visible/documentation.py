@@ -16,14 +16,7 @@ from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.text.notice import render_cure
 from hpcmod.catalogue.text.page import Documentation, render_html
 from hpcmod.catalogue.values.advisory import Advisory
-from hpcmod.catalogue.values.container_page import (
-    ContainerPage,
-    Example,
-    PageRow,
-    make_problem,
-    page_address,
-    write_size,
-)
+from hpcmod.catalogue.values.container_page import ContainerPage, Example, PageRow, make_problem, page_address
 from hpcmod.catalogue.values.order import release_key
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.visible.advisories import read_advisories
@@ -36,6 +29,7 @@ from hpcmod.core.fs.tree import Tree, write_file
 from hpcmod.core.lock import hold_file
 from hpcmod.core.registry import offered
 from hpcmod.core.resources import read_texts
+from hpcmod.core.values.text import format_size
 from hpcmod.machine import load_site
 from hpcmod.machine.values.site import Site
 from hpcmod.modules import read_help
@@ -118,7 +112,7 @@ def _describe_changes(before: CatalogueRecord, record: CatalogueRecord) -> Itera
 def _shown(change: ContainerDifference, value: str | None) -> str:
     if value is None:
         return ""
-    return write_size(int(value)) if (change.kind, change.name) == ("image", "size") else value or "there"
+    return format_size(int(value)) if (change.kind, change.name) == ("image", "size") else value or "there"
 
 
 @lru_cache(maxsize=8)

@@ -17,6 +17,7 @@ import click
 
 from hpcmod.core.log import QUIET, Logger
 from hpcmod.core.text.quote import terminal
+from hpcmod.core.values.text import format_size as format_size
 
 _LOG = Logger(__name__)
 
@@ -157,13 +158,3 @@ def print_wrapped(text: str, *, indent: int = len(_INDENT)) -> None:
 
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}  # levels of `core.values.finding`, which is not needed here
-
-
-def format_size(size: int) -> str:
-    """Return a number of bytes with the unit that fits, e.g. 86.2 MB; `?` if it is 0, which means unknown."""
-    if not size:
-        return "?"
-    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 1000)):
-        if size >= factor:
-            return f"{size / factor:.1f} {unit}"
-    return f"{size} B"

@@ -1,4 +1,4 @@
-"""Check strings: control characters for the environment and the terminal, names for files. List names."""
+"""Check strings: control characters for the environment and the terminal, names for files. Format lists and sizes."""
 
 from __future__ import annotations
 
@@ -20,6 +20,16 @@ def listed(names: Sequence[str], most: int) -> str:
     """Return the first names, at most this many, separated by commas, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"
+
+
+def format_size(size: int) -> str:
+    """Return a number of bytes with the unit that fits, e.g. 86.2 MB; `?` if it is 0, which means unknown."""
+    if not size:
+        return "?"
+    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 1000)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} B"
 
 
 def away_from_here(code: str) -> str:
