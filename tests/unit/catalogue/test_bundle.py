@@ -239,9 +239,3 @@ def test_the_next_run_removes_leftovers_of_a_killed_one(tmp_path: Path, verb: st
     assert len(list((tmp_path / "out").iterdir())) == 1
     read_bundle(one, other) if verb == "import" else write_bundle([one], other)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.sif" if verb == "import" else "b.tar"]
-
-
-def test_a_fifo_is_not_a_bundle(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "a.tar")
-    with pytest.raises(BadInputError, match="is a FIFO"):
-        read_bundle(tmp_path / "a.tar", tmp_path / "out")

@@ -118,25 +118,17 @@ def test_a_lock_is_released_at_the_end_and_after_an_error(path: Path) -> None:
     assert read_holder(path) is None
 
 
-def test_the_lock_of_a_dead_process_is_cleared_and_what_it_left_too(path: Path, start: Start) -> None:
+@pytest.mark.parametrize("is_reaped", [True, False])
+def test_the_lock_of_a_dead_process_is_cleared_and_what_it_left_too(path: Path, start: Start, is_reaped: bool) -> None:
     dead = start()
     dead.kill()
-    dead.wait()
+    os.waitid(os.P_PID, dead.pid, os.WEXITED | (0 if is_reaped else os.WNOWAIT))
     told: list[str] = []
     cleared: list[Path] = []
     with hold(path, limit=0.0, tell=told.append, on_stale=lambda: cleared.append(path)) as waited:
         assert not waited
         assert cleared == [path]
         assert [line.startswith(f"removing the lock of process {dead.pid} of ") for line in told] == [True]
-
-
-def test_a_process_that_is_killed_but_not_yet_waited_for_is_dead(path: Path, start: Start) -> None:
-    zombie = start()
-    zombie.kill()
-    os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
-    cleared: list[Path] = []
-    with hold(path, limit=1.0, tell=lambda line: None, on_stale=lambda: cleared.append(path)):
-        assert cleared == [path]
 
 
 def test_a_later_process_of_the_same_number_is_not_the_holder(path: Path) -> None:

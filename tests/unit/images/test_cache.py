@@ -172,13 +172,6 @@ def test_the_longest_unused_go_first(cache: Cache, oldest: float | None, most: i
     assert [entry.digest for entry in cache.entries()] == [digest(n) for n in (1, 2, 3) if n not in gone]
 
 
-def test_a_reader_continues_with_a_removed_blob(cache: Cache) -> None:
-    cache.store(DIGEST, CONTENT)
-    with cache.path(DIGEST).open("rb") as file:
-        cache.remove(DIGEST)
-        assert file.read() == CONTENT
-
-
 def test_a_full_disk_is_reported_with_a_cure(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")

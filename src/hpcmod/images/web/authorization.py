@@ -68,12 +68,8 @@ class Authorizer:
         self._lock = threading.Lock()
         self.header = ""
         """The current Authorization header; empty for none."""
-        self._credentials: Credentials | None = None
-
-    @property
-    def has_login(self) -> bool:
-        """Whether a login was found for the repository."""
-        return self._credentials is not None
+        self.credentials: Credentials | None = None
+        """The login for the repository, once it was looked for and found."""
 
     def answer(self, refused: LoginError, shown: str) -> None:
         """Replace the refused credentials, unless another thread has just done so.
@@ -84,15 +80,15 @@ class Authorizer:
         with self._lock:
             if self.header != shown:
                 return
-            if self._credentials is None:
-                self._credentials = self._access.find_credentials(self._registry, self._repository)
+            if self.credentials is None:
+                self.credentials = self._access.find_credentials(self._registry, self._repository)
             header = self._choose(parse_challenges(refused.challenge))
             if not header or header == shown:  # a new token differs each time, a password does not
                 raise self.no_login() from refused
             self.header = header
 
     def _choose(self, schemes: Mapping[str, Mapping[str, str]]) -> str:
-        known = self._credentials
+        known = self.credentials
         if "bearer" in schemes:
             if known and known.registry_token:
                 return _bearer(known.registry_token, self._registry)
@@ -109,8 +105,8 @@ class Authorizer:
     def no_login(self) -> LoginError:
         """Return the error for refused or missing credentials."""
         cure = f"Log in with: apptainer registry login docker://{self._registry} (or podman login, docker login)."
-        if self._credentials:
-            said = f"{self._registry}: rejected the login from {self._credentials.source}"
+        if self.credentials:
+            said = f"{self._registry}: rejected the login from {self.credentials.source}"
         else:
             said = f"{self._registry}: requires a login, but none was found"
         return LoginError(said, cure)

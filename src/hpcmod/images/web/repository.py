@@ -153,7 +153,7 @@ class Repository:
             try:
                 login.answer(refused, "")
             except LoginError:
-                if login.has_login:
+                if login.credentials:
                     raise
                 # this repository may be public all the same
 
