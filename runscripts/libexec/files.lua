@@ -82,7 +82,9 @@ function files.own_packages(own)
     end
     local has_other = false
     for entry in entries, directory do has_other = has_other or string.find(entry, "^active%-") ~= nil end
-    if state then
+    if lfs.symlinkattributes(file, "mode") then
+        message("the file of your packages `" .. name .. "` is missing, so no container will start: " .. file)
+    elseif state then
         message("your packages `" .. name .. "` have no state " .. state
             .. " that fits this image, so no container will start; see: hpcmod packages --history " .. own.name)
     elseif has_other then

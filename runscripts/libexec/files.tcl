@@ -126,6 +126,8 @@ proc hpcmod::own_packages {container fits} {
     set said ""
     if {![file isdirectory $place/states]} {
         if {!$is_path && $chosen ne ""} { set said "you have no set of packages `$name`, so no container will start; see: hpcmod packages" }
+    } elseif {![catch {file lstat $file found}]} {
+        set said "the file of your packages `$name` is missing, so no container will start; see: hpcmod packages --history"
     } elseif {$state ne ""} {
         set said "your packages `$name` have no state $state that fits this image, so no container will start; see: hpcmod packages --history"
     } elseif {[llength [glob -nocomplain -directory $place -types {} -- active-*]]} {

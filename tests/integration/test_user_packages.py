@@ -191,6 +191,8 @@ def check_off_for_another_image(mine: Mine) -> None:
         for make in (lambda path: None, os.mkfifo, lambda path: path.unlink()):
             done = mine("exec", "Toy", "true")
             assert (done.returncode, f"file of your packages `default` is missing: {link}" in done.stderr) == (3, True)
+            loaded = " ".join(mine.loader(f"module load {TOY}").stderr.split())
+            assert "file of your packages `default` is missing, so no container will start" in loaded
             make(state)
     link.rename(link.with_name("active-cp311-000000000000.squashfs"))
     done = mine.loader(f"module load {TOY}; singularity exec $SIF python -c 'import einops'")
