@@ -24,11 +24,7 @@ class LumiBlock(Bundle):
 """
 
 SITE_NAMES = """from easybuild.tools.module_naming_scheme.easybuild_mns import EasyBuildMNS
-
-
-class FlatMNS(EasyBuildMNS):
-    def det_module_symlink_paths(self, ec):
-        return []
+FlatMNS = type("FlatMNS", (EasyBuildMNS,), {"det_module_symlink_paths": lambda self, ec: []})
 """
 
 
