@@ -39,8 +39,6 @@ def make_conda(
     depends: Sequence[str] = (),
     python: bool = False,
     kind: str = "conda",
-    build: str = "h0_0",
-    subdir: str = "",
     listed: Sequence[str] | None = None,
     entry_points: Sequence[str] = (),
     **index: Any,
@@ -51,12 +49,12 @@ def make_conda(
     `kind`: Format: conda or tar.bz2.
     `listed`: Paths in its file list; None: the files that it really has.
     """
-    where = subdir or ("noarch" if python else "linux-64")
+    where = "noarch" if python else "linux-64"
     directory = channel / where
     directory.mkdir(parents=True, exist_ok=True)
     content = {path: _as_file(one) for path, one in files.items()}
     values = {
-        "name": name, "version": version, "build": build, "build_number": 0, "depends": list(depends), "subdir": where,
+        "name": name, "version": version, "build": "h0_0", "build_number": 0, "depends": list(depends), "subdir": where,
         "timestamp": 1700000000000, "license": "MIT", **({"noarch": "python"} if python else {}), **index,
     }  # fmt: skip
     info = {
@@ -68,7 +66,7 @@ def make_conda(
     if python:
         link = {"noarch": {"type": "python", "entry_points": list(entry_points)}, "package_metadata_version": 1}
         info["info/link.json"] = CondaFile(json.dumps(link).encode())
-    stem = f"{name}-{version}-{build}"
+    stem = f"{name}-{version}-h0_0"
     path = directory / f"{stem}.{kind}"
     if kind == "tar.bz2":
         path.write_bytes(bz2.compress(_tar({**info, **content})))

@@ -53,24 +53,11 @@ def signed_text(image: str, digest: str) -> bytes:
     ).encode()
 
 
-def push_signature(
-    registry: Registry,
-    repository: str,
-    digest: str,
-    key: KeyPair,
-    *,
-    signs: str = "",
-    text: bytes = b"",
-    name: str = "",
-) -> None:
-    """Push an image's signature where cosign puts it.
-
-    `signs` is the digest to sign instead, `name` the image name to sign instead; `text` replaces the payload after
-    signing.
-    """
-    content = signed_text(name or f"{registry.host}/{repository}", signs or digest)
+def push_signature(registry: Registry, repository: str, digest: str, key: KeyPair, *, signs: str = "") -> None:
+    """Push an image's signature where cosign puts it; `signs` is the digest to sign instead."""
+    content = signed_text(f"{registry.host}/{repository}", signs or digest)
     value = base64.b64encode(key.private.sign(content, ec.ECDSA(hashes.SHA256()))).decode()
-    layer: dict[str, Any] = registry.push_blob(repository, text or content, SIMPLE_SIGNING)
+    layer: dict[str, Any] = registry.push_blob(repository, content, SIMPLE_SIGNING)
     layer["annotations"] = {"dev.cosignproject.cosign/signature": value}
     config = registry.push_blob(repository, b"{}", CONFIG)
     manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]}

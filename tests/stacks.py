@@ -42,11 +42,11 @@ def named(path: str, content: bytes, real: str = "") -> dict[str, bytes | str | 
     return {path: Link(real), f"{path.rpartition('/')[0]}/{real}": content}
 
 
-def glibc(upto: str = "2.36", directory: str = "/usr/lib64") -> Stubs:
+def glibc(upto: str = "2.36") -> Stubs:
     """Return the loader, and a libc that defines versions up to `upto`."""
     defined = GLIBC_VERSIONS[: GLIBC_VERSIONS.index(f"GLIBC_{upto}") + 1]
     libc = elf("libc.so.6", needed=[LOADER.rpartition("/")[2]], defines=defined, machine=ARCH)
-    return {f"{directory}/libc.so.6": libc, LOADER: elf(LOADER.rpartition("/")[2], machine=ARCH)}
+    return {"/usr/lib64/libc.so.6": libc, LOADER: elf(LOADER.rpartition("/")[2], machine=ARCH)}
 
 
 def fabric(number: str, *needs: str | tuple[str, str], upto: int = 6, directory: str = "/usr/lib64") -> Stubs:
@@ -76,7 +76,7 @@ def plugin(
     return {path: stub(path.rpartition("/")[2], ("libfabric.so.1", version), *needs, **more)}
 
 
-def make_stack(path: Path, files: Stubs, *, architecture: str = ARCH, compression: str = "none") -> Path:
+def make_stack(path: Path, files: Stubs, *, architecture: str = ARCH) -> Path:
     """Write a SIF that contains these files, and bash."""
     tree = {b"": directory()}
     for name, content in sorted({"/bin/bash": "", **files}.items()):
@@ -87,7 +87,7 @@ def make_stack(path: Path, files: Stubs, *, architecture: str = ARCH, compressio
             tree[place] = Entry("symlink", 0o777, target=content.target.encode())
         else:
             tree[place] = Entry(content=content.encode() if isinstance(content, str) else content, mode=0o755)
-    body = write_squashfs(path.with_suffix(".body"), tree, compression=compression, chunk=1 << 20).read_bytes()
+    body = write_squashfs(path.with_suffix(".body"), tree, compression="none", chunk=1 << 20).read_bytes()
     path.with_suffix(".body").unlink()
     return make_sif(path, body, architecture=architecture)
 

@@ -60,9 +60,9 @@ class Users:
         assert not check or done.returncode == 0, f"{user}: {command} ended with {done.returncode}:\n{done.stderr}"
         return done
 
-    def sh(self, user: str, script: str, *, cwd: Path | None = None) -> str:
+    def sh(self, user: str, script: str) -> str:
         """Run shell commands as a user; return what they print."""
-        return self.run(user, "sh", "-euc", script, cwd=cwd).stdout
+        return self.run(user, "sh", "-euc", script).stdout
 
     def make_directory(self, name: str, *, owner: str, mode: int, group: int | None = None) -> Path:
         """Make a user's directory in `directory`; its group is `group` or, if None, the user's own."""

@@ -18,12 +18,10 @@ def make_wheel(
     requires: Sequence[str] = (),
     files: Mapping[str, str] | None = None,
     scripts: Mapping[str, str] | None = None,
-    extras: Mapping[str, Sequence[str]] | None = None,
     tag: str = "py3-none-any",
 ) -> Path:
     """Write a wheel with the given files or, by default, one module whose `version` is the wheel's version.
 
-    `extras`: Requirements of each extra, by its name.
     `tag`: Python, ABI and platform tag.
     `scripts`: Entry point of each command, by its name: {"greet": "einops:main"}.
     """
@@ -31,8 +29,6 @@ def make_wheel(
     info = f"{name}-{version}.dist-info"
     content = {f"{name}.py": f"version = {version!r}\n"} if files is None else dict(files)
     lines = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {one}" for one in requires)]
-    for extra, needed in (extras or {}).items():
-        lines += [f"Provides-Extra: {extra}", *(f"Requires-Dist: {one}; extra == '{extra}'" for one in needed)]
     content[f"{info}/METADATA"] = "\n".join(["Metadata-Version: 2.1", *lines, ""])
     content[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n"
     if scripts:

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.stack
 MODULE = "module load PyTorch 2>/dev/null; "
 
 
-def in_container(jobs: Jobs, code: str, before: str = "", **env: str) -> str:
+def in_container(jobs: Jobs, code: str, **env: str) -> str:
     """Run Python code in the module's container on the login node, and return its output."""
-    command = f"{MODULE}{before} python -c {shlex.quote(code)}"
+    command = f"{MODULE} python -c {shlex.quote(code)}"
     return must(jobs("bash", "-c", command, **{"HPCMOD_HOST_COMMANDS": "1", **env})).stdout.strip()
 
 

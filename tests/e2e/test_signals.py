@@ -34,10 +34,10 @@ time.sleep(100)
 """
 
 
-def begin(jobs: Jobs, *words: str, ranks: int = 4) -> str:
+def begin(jobs: Jobs, *words: str) -> str:
     (jobs.directory / "train.py").write_text(HANDLER)
     number = jobs.submit("-N", "2", *SHARED, *words, "--", "train.py")
-    assert until(lambda: len(list(jobs.directory.glob("rank-*.started"))) == ranks), jobs.output(number)
+    assert until(lambda: len(list(jobs.directory.glob("rank-*.started"))) == 4), jobs.output(number)
     return number
 
 

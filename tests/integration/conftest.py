@@ -49,10 +49,10 @@ def write_easyconfig(directory: Path, *, name: str = "Toy", version: str = "1.0"
     return path
 
 
-def write_site(directory: Path, text: str, *, extends: str = "generic") -> Path:
-    """Write a site profile that extends a shipped one."""
+def write_site(directory: Path, text: str) -> Path:
+    """Write a site profile that extends `generic`."""
     path = directory / "site.toml"
-    path.write_text(f'name = "testsite"\nextends = "{extends}"\n{text}', encoding="utf-8")
+    path.write_text(f'name = "testsite"\nextends = "generic"\n{text}', encoding="utf-8")
     return path
 
 

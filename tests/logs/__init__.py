@@ -21,7 +21,6 @@ from hpcmod.runs.known_endings import read_known_endings
 from hpcmod.runs.values.logs.reading import Reading, read_log
 
 HERE = Path(__file__).parent
-HELD_OUT = "held_out"
 ENDINGS, _ = read_known_endings(())
 
 

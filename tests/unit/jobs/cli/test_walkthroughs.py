@@ -17,7 +17,6 @@ from tests.walkthroughs import COMMANDS, GOLDEN, SITES, Command, blocks
 
 SCRIPTS = [command for command in COMMANDS if command.golden.suffix == ".sh"]
 each = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-each_script = pytest.mark.parametrize("command", SCRIPTS, ids=lambda command: command.name)
 
 
 @pytest.fixture(autouse=True)

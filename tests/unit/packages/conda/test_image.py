@@ -17,9 +17,9 @@ pytestmark = [pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="mksquashfs i
 PREFIX = "/opt/miniconda3/envs/pytorch"
 
 
-def record(name: str, version: str, build: str = "h0_0", **more: object) -> str:
+def record(name: str, version: str, **more: object) -> str:
     """Return conda's record of an installed package."""
-    values = {"name": name, "version": version, "build": build, "build_number": 0, "depends": [], "subdir": "linux-64"}
+    values = {"name": name, "version": version, "build": "h0_0", "build_number": 0, "depends": [], "subdir": "linux-64"}
     return json.dumps({**values, "files": ["bin/x"], **more})
 
 

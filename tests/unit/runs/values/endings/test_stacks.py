@@ -23,12 +23,12 @@ REDUCE = stack(
 READ = stack(("read", "/home/me/loader.py", 88), ("<module>", "train.py", 3))
 
 
-def answer(host: str, ranks: dict[int, Any], profiler: str = "/py-spy", **more: Any) -> str:
+def answer(host: str, ranks: dict[int, Any], **more: Any) -> str:
     listed = [
         {"rank": str(rank), "pid": 100 + rank, "state": "S", "cpu": 0.0, "wchan": "poll", "stacks": stacks, **more}
         for rank, stacks in ranks.items()
     ]
-    return f"hpcmod {host} 1/1 {json.dumps({'host': host, 'ranks': listed, 'profiler': profiler})}|"
+    return f"hpcmod {host} 1/1 {json.dumps({'host': host, 'ranks': listed, 'profiler': '/py-spy'})}|"
 
 
 def ranks_of_answers(*lines: str) -> list[RankState]:

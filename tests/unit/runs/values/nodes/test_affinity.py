@@ -9,12 +9,12 @@ from hpcmod.runs.values.nodes.affinity import RankPlace, judge_ranks, parse_rank
 NODE = NodeType("gpu", cores=8, threads_per_core=2, gpus=4, gpu_cores=((6, 7), (4, 5), (2, 3), (0, 1)))
 
 
-def answer(rank: int, cpus: list[int], local: int | None = None) -> dict[str, Any]:
+def answer(rank: int, cpus: list[int]) -> dict[str, Any]:
     numa = {"0": [0, 1, 2, 3, 8, 9, 10, 11], "1": [4, 5, 6, 7, 12, 13, 14, 15]}
     return {
         "host": "nid001",
         "rank": rank,
-        "local": rank if local is None else local,
+        "local": rank,
         "cpus": {"online": 16, "allowed": cpus, "numa": numa},
         "interfaces": {"hsn0": {"state": "up"}, "hsn1": {"state": "up"}},
         "gpus": [],
