@@ -132,12 +132,8 @@ def make_venv(stack: Stack, root: Path, library: Path) -> Venv:
     return venv
 
 
-KINDS = ("framework", "full")
-"""EasyBuild's framework alone, and the framework with its easyblocks."""
-
-
 def of_kind(kind: str) -> pytest.MarkDecorator:
-    """Run a test in a venv of this kind; together, the tests use both."""
+    """Run a test in a venv of this kind: `framework`, EasyBuild's framework alone, or `full`, with its easyblocks."""
     return pytest.mark.parametrize("venv", [kind], indirect=True)
 
 
