@@ -41,6 +41,8 @@ def eb_environment(
 ) -> dict[str, str]:
     """Return the variables with which `eb` finds hpcmod's easyblocks and easyconfigs and this shell's module tool.
 
+    One that is empty must not be set: EasyBuild takes it for a pattern that matches no file.
+
     The `eb` that was installed with hpcmod only needs its Python. Any other is asked whether it can use the easyblock,
     with hpcmod's Python if not with its own.
 
@@ -59,9 +61,10 @@ def eb_environment(
     easyconfigs = str(resources.easyconfigs_directory())
     robot = robot if easyconfigs in robot.split(":") else f"{easyconfigs}:{robot}"
     settings = {ROBOT_PATHS: robot, **eb_settings(environ)}
-    if ours:
-        return {**settings, EB_PYTHON: sys.executable}
     parts = find_parts()
+    if ours:  # fails with easyblocks that it finds by itself; the module of a site without --eb names them
+        others = ",".join(part for part in include.split(",") if part != parts.easyblocks)
+        return {**settings, EB_PYTHON: sys.executable, **({INCLUDE: others} if include else {})}
     complete = parts.easyblocks in include.split(",")
     settings[INCLUDE] = include if complete else ",".join(filter(None, [include, parts.easyblocks]))
     settings |= {LIBRARIES: parts.libraries} if parts.libraries else {}

@@ -92,7 +92,10 @@ def test_the_eb_of_hpcmods_own_environment_only_needs_its_python(
 ) -> None:
     site = SiteEb(tmp_path)
     monkeypatch.setattr("sys.executable", f"{tmp_path}/python3")
-    assert site.settings() == {"EASYBUILD_ROBOT_PATHS": f"{EASYCONFIGS}:", "EB_PYTHON": f"{tmp_path}/python3"}
+    ours = {"EASYBUILD_ROBOT_PATHS": f"{EASYCONFIGS}:", "EB_PYTHON": f"{tmp_path}/python3"}
+    assert site.settings() == ours
+    for given, kept in ((OURS, ""), (f"/own/*.py,{OURS}", "/own/*.py")):  # as the module of a site without --eb sets it
+        assert site.settings(EASYBUILD_INCLUDE_EASYBLOCKS=given) == {**ours, "EASYBUILD_INCLUDE_EASYBLOCKS": kept}
     assert not site.asked.read_text()
 
 

@@ -24,7 +24,9 @@ def environment_of_eb() -> dict[str, str]:
     # unless told otherwise, `eb` starts `python -O`, for which the Python of a system has no byte code that can be
     # reused: each `eb` would compile about a hundred modules of the standard library again
     optimize = os.environ.get("PYTHONOPTIMIZE") or "0"
-    return {**os.environ, "PYTHONOPTIMIZE": optimize, **eb_environment(os.environ, tell=tell)}
+    settings = eb_environment(os.environ, tell=tell)
+    environ = {**os.environ, "PYTHONOPTIMIZE": optimize, **settings}
+    return {name: value for name, value in environ.items() if value or name not in settings}
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def env(diff: bool, as_json: bool) -> None:
     if as_json:
         raise click.UsageError("--json needs --diff")
     for name, value in eb_environment(os.environ, again=True, tell=tell).items():
-        print_data(f"export {name}={shlex.quote(value)}")
+        print_data(f"export {name}={shlex.quote(value)}" if value else f"unset {name}")
 
 
 def _compare(environ: Mapping[str, str]) -> tuple[Difference, ...]:
