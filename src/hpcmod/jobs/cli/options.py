@@ -73,7 +73,11 @@ JOB_OPTIONS: Sequence[Option] = (
     ),
     click.option("--requeue-on", default="", metavar="SIG@SECONDS", help="Signal for a checkpoint, then requeue."),
     click.option(
-        "-o", "script", metavar="FILE", type=click.Path(path_type=Path), help="File to write (default: stdout)."
+        "-o",
+        "script",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="File to write (default: stdout; with --submit: PROGRAM.sh).",
     ),
     click.option("--submit", is_flag=True, help="Submit the script with sbatch, or with --salloc run salloc."),
     click.option("--salloc", is_flag=True, help="Print the salloc command for the same nodes."),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpcmod.core.cli.output import tell
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.reading import UnusableFileError, read_text
 
@@ -42,6 +43,8 @@ class WrittenScript(RepeatedScript):
 def save_script(text: str, path: Path | None) -> Path | None:
     """Write a script to a file, if a path is given; a file that hpcmod did not write is not replaced.
 
+    A script with another text, which its user may have edited, is kept: FILE~.
+
     Raises BadInputError if the path cannot be used.
     """
     from hpcmod.core.fs.tree import write_file
@@ -50,8 +53,12 @@ def save_script(text: str, path: Path | None) -> Path | None:
         return None
     if not path.parent.is_dir():
         raise BadInputError(f"{path.parent}: no such directory", f"mkdir -p {path.parent}")
-    if path.exists() and MARK not in _written(path):
+    earlier = _written(path) if path.exists() else text
+    if MARK not in earlier:
         raise BadInputError(f"{path} exists and was not written by `hpcmod job`", "Choose another file: -o FILE")
+    if earlier != text:
+        path.replace(f"{path}~")
+        tell(f"replaced {path}; the earlier one is {path}~")
     write_file(path, text)
     return path
 

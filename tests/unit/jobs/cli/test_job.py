@@ -76,6 +76,10 @@ def test_writes_only_the_file_and_writes_its_own_again(tmp_path: Path) -> None:
         done = hpcmod("job", "PyTorch", *LUMI, "-o", "my.sh", "--", "train.py")
         assert (done.exit_code, done.stdout) == (0, "")
     assert [path.name for path in tmp_path.iterdir()] == ["my.sh"]
+    edited = Path("my.sh").read_text() + "echo mine\n"
+    Path("my.sh").write_text(edited)
+    assert "the earlier one is my.sh~" in hpcmod("job", "PyTorch", *LUMI, "-o", "my.sh", "--", "train.py").stderr
+    assert (Path("my.sh~").read_text(), "mine" in Path("my.sh").read_text()) == (edited, False)
 
 
 def test_a_file_that_another_user_wrote_is_not_touched() -> None:
