@@ -104,7 +104,7 @@ for _, item in ipairs(container.keep_out) do
     end
 end
 if loading and #dropped > 0 then
-    message("kept out of the container, because it was there before: " .. table.concat(dropped, ", ")
+    message("for programs of the host, so not used in the container: " .. table.concat(dropped, ", ")
         .. ". To use it: export HPCMOD_KEEP_ENV='" .. table.concat(dropped_names, " ") .. "' and load the module again")
 end
 

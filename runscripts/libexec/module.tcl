@@ -77,7 +77,7 @@ proc hpcmod::keep_out {} {
         }
     }
     if {$loading && [llength $dropped]} {
-        message "kept out of the container, because it was there before: [join $dropped {, }].\
+        message "for programs of the host, so not used in the container: [join $dropped {, }].\
             To use it: export HPCMOD_KEEP_ENV='[join $names]' and load the module again"
     }
 }

@@ -100,6 +100,10 @@ def find_engines(asked: str | None, forms: Sequence[str]) -> list[str]:
     return fitting
 
 
+_LONGEST = 400
+"""Characters of a program's error that are shown: buildah prints its whole request between what failed and why."""
+
+
 def _why_not(engine: Engine, trial: EngineTrial) -> str:
     """Return why an engine does not work; empty if it works."""
     lacks = engine.lacks(trial.environ)
@@ -127,4 +131,5 @@ def _main_line(message: str) -> str:
     """Return the line of a failed program's output that describes the error."""
     lines = [line.removeprefix("  | ").strip() for line in message.splitlines()]
     lines = [line for line in lines if line] or [message]
-    return next((line for line in lines if _FAULT.match(line)), lines[-1])
+    line = next((line for line in lines if _FAULT.match(line)), lines[-1])
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"

@@ -18,7 +18,8 @@ _DESCRIPTION = {
 _VARIABLE = re.compile(r'^(?:set container\(mark\)| *mark =) "([A-Z0-9_]+)"', re.MULTILINE)
 _ENTRY = re.compile(r"^(?: {4}|(?:set|lappend) container\()(\w+)(?: =|\)) ")
 """What begins a value of the data in a modulefile, in both syntaxes."""
-_PUNCTUATION = re.compile(r'[{}"\[\],]|\blist\b|\\$')
+_PUNCTUATION = re.compile(r'["\[\],]|(?<!\$)\{|(?<![^\s"{}])\}|\blist\b|\\$')
+"""What is around the values, not the braces of a `${VARIABLE}` in them."""
 _WORDS = {
     "image": "image",
     "binds": "bind path",

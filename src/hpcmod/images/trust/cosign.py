@@ -10,6 +10,7 @@ import base64
 import binascii
 import importlib
 import re
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -175,7 +176,7 @@ def import_cryptography(module: str) -> Any:
     except ImportError as err:
         raise LackingError(
             "signatures of images in registries need the Python package cryptography",
-            "python3 -m pip install 'hpcmod[trust]'",
+            f"{sys.executable} -m pip install 'hpcmod[trust]'",
         ) from err
 
 

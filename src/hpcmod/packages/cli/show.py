@@ -62,7 +62,8 @@ def tell_programs(own: OwnSet, before: State | None, state: State) -> None:
     """Tell which programs a new state has in addition, and how to start them from the host."""
     new = [name for name in state.programs if before is None or name not in before.programs]
     if new:
-        tell(f"programs: {', '.join(new)}; to start one: singularity exec $SIF {new[0]}")
+        example = max(new, key=lambda name: name in state.names)
+        tell(f"programs: {', '.join(new)}; to start one: singularity exec $SIF {example}")
 
 
 def print_packages(state: State) -> None:

@@ -7,6 +7,7 @@ import json
 import platform
 import re
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,7 +49,7 @@ def import_rattler() -> ModuleType:
     except ImportError as err:
         raise LackingError(
             "conda packages need the Python package py-rattler, which is not installed",
-            "Install it: pip install 'hpcmod[conda]'",
+            f"Install it: {sys.executable} -m pip install 'hpcmod[conda]'",
         ) from err
     return rattler
 

@@ -48,6 +48,8 @@ def test_changes_are_told_in_words(syntax: str) -> None:
         "removed bind path: /pfs",
     ]
     assert list(describe_changes(before, before.replace("Kept out", "Not in"))) == ["changed help, comments or order"]
+    braces = before.replace('"hsn"', '"${PATH:-/x}:$NAME"')
+    assert "changed variable: NCCL_SOCKET_IFNAME hsn -> ${PATH:-/x}:$NAME" in describe_changes(before, braces)[0]
     assert list(describe_changes(before, before)) == []
 
 

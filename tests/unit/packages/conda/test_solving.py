@@ -113,7 +113,7 @@ def test_without_the_library_the_command_that_installs_it_is_named(monkeypatch: 
     monkeypatch.setitem(sys.modules, "rattler", None)
     with pytest.raises(LackingError, match="py-rattler") as caught:
         import_rattler()
-    assert caught.value.cure == "Install it: pip install 'hpcmod[conda]'"
+    assert caught.value.cure == f"Install it: {sys.executable} -m pip install 'hpcmod[conda]'"
 
 
 def test_a_file_with_another_checksum_or_a_missing_one_is_refused(tmp_path: Path) -> None:
