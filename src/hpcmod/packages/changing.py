@@ -7,7 +7,7 @@ from functools import partial
 
 from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.modules import Installed
-from hpcmod.modules.values.place import PackagePlace
+from hpcmod.modules.values.place import PackagePlace, parse_active_link
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.sets import PackageSet, find_edit
 from hpcmod.packages.values.plan import PackageChange, PackageTarget, StatePlan, check_known, make_state_plan
@@ -117,7 +117,9 @@ def collect(own_set: PackageSet, *, keep: int, tell: Callable[[str], None], dry_
         active = own_set.active_numbers()
         parents = {state.number: state.parent for state in own_set.states() if state.number in active}
         edited = {edit.base for tag in numbers.values() if (edit := find_edit(own_set, tag))}
-        kept = max(0, len(numbers) - keep) if active <= parents.keys() else 0  # a damaged record: any may be its parent
+        links = (tag for tag in map(parse_active_link, own_set.tree.names()) if tag)
+        is_known = active <= parents.keys() and all(own_set.active_number(tag) for tag in links)
+        kept = max(0, len(numbers) - keep) if is_known else 0  # a record or link is damaged: each state may be the last
         wanted = {*list(numbers)[kept:], *active, *parents.values(), *edited}
         old = [(number, tag) for number, tag in numbers.items() if number not in wanted]
         if dry_run:

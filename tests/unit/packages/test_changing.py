@@ -81,6 +81,8 @@ def test_old_states_are_removed_except_active_ones_and_their_parents(tmp_path: P
     assert len(list((found.directory / "states").iterdir())) == 8
     (found.directory / f"states/4-{TAG}.json").write_text("{")
     assert collect(found, keep=0, tell=no_talk, dry_run=False) == [], "any may be the one before the damaged one"
+    found.tree.symlink(f"active-{TAG}.squashfs", "gone")
+    assert collect(found, keep=0, tell=no_talk, dry_run=False) == []
 
 
 def test_a_state_in_use_can_still_be_read_after_it_was_removed(tmp_path: Path) -> None:
