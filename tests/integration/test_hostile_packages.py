@@ -35,9 +35,6 @@ class Attack:
         self.shared = mine.home / "project"
         self.lines = f"--index-url={index.url}", "--no-binary=evilpkg", "evilpkg"
 
-    def url(self) -> Done:
-        return self.mine("add", "Toy", f"evilpkg @ {self.index.files}{self.evil.name}")
-
     def directory(self) -> Done:
         code = self.mine.home / "evil"
         code.mkdir()

@@ -215,8 +215,8 @@ def prune_prefix(software: Path) -> None:
     prefix = software.parent
     if software.name != "software" or {path.name for path in software.glob("*")} - {".locks"}:
         return
-    for pattern in (*_EMPTY, *_LOCKS):
-        for directory in prefix.glob(pattern):
+    for directory in (path for pattern in (*_EMPTY, *_LOCKS) for path in prefix.glob(pattern)):
+        if directory.resolve() == prefix.resolve() / directory.relative_to(prefix):  # not behind a link of others
             prune(directory)
     if prefix.name == "easybuild":
         prune(prefix)

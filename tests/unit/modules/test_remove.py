@@ -14,10 +14,11 @@ def test_a_prefix_in_use_and_files_of_others_stay(tmp_path: Path) -> None:
     for name in ("used/software/PyTorch/2", "used/build", "mine/modules/all", "mine/software/.locks", "mine/build"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "mine/build/log").touch()
+    (tmp_path / "mine/sources").symlink_to(tmp_path / "used")  # by a member of a group
     for name in ("used", "mine"):
         prune_prefix(tmp_path / name / "software")
     assert (tmp_path / "used/build").is_dir()
-    assert sorted(path.name for path in (tmp_path / "mine").rglob("*")) == ["build", "log"]
+    assert sorted(path.name for path in (tmp_path / "mine").rglob("*")) == ["build", "log", "sources"]
 
 
 @pytest.mark.parametrize("added", [(), ("share/docker-defs/mine.def",), ("share/doc/mine.txt",)])

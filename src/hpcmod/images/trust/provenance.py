@@ -45,12 +45,13 @@ def read_provenance(sif: Path) -> Provenance | None:
     Raises BadInputError if the provenance file is damaged.
     """
     try:
-        text = read_file(sidecar(sif), _LIMIT)
+        return parse_provenance(read_file(sidecar(sif), _LIMIT), str(sidecar(sif)))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnusableFileError as err:
         raise BadInputError(f"{err.filename}: {err.strerror}", f"Remove it: rm {err.filename}") from err
-    return parse_provenance(text, str(sidecar(sif)))
+    except BadInputError as err:
+        raise BadInputError(err.message, err.cure or f"Remove it: rm {sidecar(sif)}") from err
 
 
 def parse_provenance(text: bytes, where: str) -> Provenance:

@@ -44,8 +44,9 @@ def test_provenance_is_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 1}', "\0"])
 def test_a_damaged_file_is_refused_by_name(tmp_path: Path, text: str) -> None:
     sidecar(tmp_path / "x.sif").write_text(text)
-    with pytest.raises(BadInputError, match=r"x\.sif\.provenance\.json"):
+    with pytest.raises(BadInputError, match=r"x\.sif\.provenance\.json") as damaged:
         read_provenance(tmp_path / "x.sif")
+    assert damaged.value.cure
 
 
 def test_one_of_a_later_form_asks_for_a_newer_hpcmod(tmp_path: Path) -> None:
