@@ -123,8 +123,8 @@ offer_host_commands() { # -> _host_directory
     source "$_here/libexec/host-commands.bash"
     start_host_helper
   else
-    say "no command of the host is available in the container: the site profile has no host_commands.allowed. Add it, then:
-  hpcmod update $_module --site FILE, with the file of that profile"
+    say "no command of the host is available in the container: add host_commands.allowed to the site profile, then:
+  hpcmod update $_module --site PROFILE"
   fi
 }
 
@@ -135,13 +135,18 @@ bind_host_commands() {
 # A host program that calls python3 means the host's. Users and their own scripts mean the container's.
 # -> REPLY: the host's command, if the caller is a host program and the host has this command
 find_for_host() { # ARGS
-  local words=()
+  local words=() stat
   # Started by its shebang line, #!/usr/bin/env python3; or EasyBuild, whose `eb` ends with an `exec` that hides it.
   if [[ ${1-} == /* ]] && is_host_program "$1" || [[ "${*:1:2}" == '-m easybuild.main' ]]; then
     find_program "$_me"
     return
   fi
   { mapfile -d '' -t words <"/proc/$PPID/cmdline"; } 2>/dev/null || return 1
+  if [[ ${words[0]##*/}${words[1]-} == bash-c ]]; then # bash 4 stays until its end
+    read -r stat <"/proc/$PPID/stat"
+    read -r _ stat _ <<<"${stat##*) }"
+    mapfile -d '' -t words <"/proc/$stat/cmdline"
+  fi
   set -- "${words[@]:1}"
   while [[ ${1-} == -* ]]; do
     [[ $1 != -*[cm] ]] || return 1 # a command line or a Python module, not a script
