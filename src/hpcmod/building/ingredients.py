@@ -170,7 +170,7 @@ def record_first_use(used: Sequence[Pin], *, store: SourceStore) -> None:
     if not new_pins(used, _known_pins(store.lock)):
         return
     holder = store.lock.with_name(f".{store.lock.name}.lock")
-    with hold(holder, limit=None, tell=store.tell, on_stale=lambda: None):
+    with hold(holder, tell=store.tell):
         added = new_pins(used, _known_pins(store.lock))
         before = _read(store.lock) if store.lock.exists() else _HEADER
         write_file(store.lock, before + "".join(f"{pin}\n" for pin in added))

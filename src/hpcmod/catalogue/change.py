@@ -64,7 +64,6 @@ def changing(catalogue: Catalogue, actor: Actor, *, frees: bool = False) -> Iter
         shared(catalogue),
         hold(
             catalogue.locks / "catalogue.lock",
-            limit=None,
             tell=actor.tell,
             on_stale=lambda: _clear(catalogue),
             below=catalogue.directory,

@@ -122,7 +122,7 @@ def write_capture(
     parse_netstack(render_record(capture, time="").encode(), "the capture")
     with _own_cure(out):
         out.mkdir(parents=True, exist_ok=True)
-        with hold(out / ".hpcmod-lock", limit=None, tell=tell, on_stale=lambda: None):
+        with hold(out / ".hpcmod-lock", tell=tell):
             clear_leftovers(out, alone=True)
             hashed = (replace(library, sha256=file_sha256(library.source)) for library in capture.libraries)
             complete = replace(capture, libraries=tuple(hashed))

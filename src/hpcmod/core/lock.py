@@ -180,9 +180,9 @@ def _not_ours(path: Path, why: str) -> BusyError:
 def hold(
     path: Path,
     *,
-    limit: float | None,
+    limit: float | None = None,
     tell: Callable[[str], None],
-    on_stale: Callable[[], None],
+    on_stale: Callable[[], None] = lambda: None,
     on_wait: Callable[[], None] = lambda: None,
     below: Path | None = None,
 ) -> Iterator[bool]:
@@ -223,7 +223,7 @@ def hold(
 @contextlib.contextmanager
 def hold_file(path: Path, *beside: Path, tell: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock for making a file, and remove what killed processes left of it and of those beside it."""
-    with hold(path.with_name(f".{path.name}.lock"), limit=None, tell=tell, on_stale=lambda: None):
+    with hold(path.with_name(f".{path.name}.lock"), tell=tell):
         for file in (path, *beside):
             clear_leftovers(file.parent, file.name, alone=True)
         yield

@@ -126,8 +126,7 @@ class Cache:
     ) -> Iterator[bool]:
         """Hold the lock for fetching or removing a blob; see `hpcmod.core.lock.hold`."""
         self.prepare()
-        path, below = self._lock(digest), self.directory
-        lock = hold(path, limit=limit, tell=tell, on_stale=_ignore, on_wait=on_wait, below=below)
+        lock = hold(self._lock(digest), limit=limit, tell=tell, on_wait=on_wait, below=self.directory)
         with contextlib.ExitStack() as held:
             try:
                 waited = held.enter_context(lock)

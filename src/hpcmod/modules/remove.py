@@ -198,7 +198,7 @@ def _alone(installed: Installed, tell: Callable[[str], None]) -> Iterator[None]:
     lock = software / ".locks" / f"{lock_name(str(installed.root))}.lock"
     with ExitStack() as held:
         if os.access(software, os.W_OK):
-            held.enter_context(hold(lock, limit=0.0, tell=tell, on_stale=lambda: None))
+            held.enter_context(hold(lock, limit=0.0, tell=tell))
         yield
 
 

@@ -101,7 +101,7 @@ class SharedPrefix:
         """
         for root in sorted(path for path in self.now(self.software).glob("[!.]*/*") if path.is_dir()):
             target = self.final(root)
-            with hold(self.lock(target), limit=None, tell=tell, on_stale=lambda: None, below=Path(self.top)):
+            with hold(self.lock(target), tell=tell, below=Path(self.top)):
                 self.installation(target).place()
         for directory, _, names in os.walk(self.now(self.modules)):
             for name in names:

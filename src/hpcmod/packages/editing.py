@@ -126,7 +126,7 @@ def hold_edit(own_set: PackageSet, edit: WritableState, tell: Callable[[str], No
     Raises BusyError if one does already.
     """
     _check_not_in_use(own_set, edit)
-    with hold(edit.directory / LOCK, limit=0, tell=tell, on_stale=lambda: None, below=own_set.tree.root):
+    with hold(edit.directory / LOCK, limit=0, tell=tell, below=own_set.tree.root):
         yield
 
 

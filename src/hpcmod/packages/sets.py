@@ -208,7 +208,7 @@ class PackageSet:
         Raises BusyError if its holder cannot be checked and shows no activity.
         """
         root = self.tree.root
-        with hold(root / LOCK, limit=None, tell=tell, on_stale=lambda: None, below=root):
+        with hold(root / LOCK, tell=tell, below=root):
             clear_leftovers(root, alone=True)
             if STATES in self.tree.names():
                 self._remove_unfinished()

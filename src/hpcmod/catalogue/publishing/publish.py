@@ -73,8 +73,7 @@ def _alone(stage: Stage, candidate: Candidate, actor: Actor) -> Iterator[None]:
     locks = [stage.catalogue.locks / f"{name}.lock" for name in (stage.title, f"image-{candidate.sif}")]
     with ExitStack() as held:
         for lock in locks:
-            below = stage.catalogue.directory
-            held.enter_context(hold(lock, limit=None, tell=actor.tell, on_stale=lambda: None, below=below))
+            held.enter_context(hold(lock, tell=actor.tell, below=stage.catalogue.directory))
         yield
 
 

@@ -89,7 +89,7 @@ def remember_points(
     new = [json.dumps(json_form(_Result(date, measured, point))).encode() for point in points]
     try:
         make_private_directory(path.parent)
-        with hold(path.with_name(f".{path.name}.lock"), limit=_PATIENCE, tell=tell, on_stale=lambda: None):
+        with hold(path.with_name(f".{path.name}.lock"), limit=_PATIENCE, tell=tell):
             lines = [*_read_lines(path), *new][-_MOST_LINES:]
             write_file(path, b"".join(line + b"\n" for line in lines), mode=0o600)
     except (HpcmodError, OSError) as err:
