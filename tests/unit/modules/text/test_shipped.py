@@ -1,4 +1,4 @@
-"""Modulefiles of shipped easyconfigs of different kinds, for two sites."""
+"""The modulefile of a shipped easyconfig, for two sites."""
 
 from __future__ import annotations
 
@@ -15,11 +15,8 @@ from tests.catalogue_easyconfigs import list_easyconfigs
 
 
 @pytest.mark.parametrize(("site", "syntax"), [("lumi", "Lua"), ("jupiter", "Tcl")])
-@pytest.mark.parametrize("name", ["SAMtools-1.22", "AlphaFold-3.0.1"])
-def test_the_modulefile_of_a_shipped_easyconfig(
-    name: str, site: str, syntax: str, golden: Callable[[str, str], None]
-) -> None:
-    (listed,) = list_easyconfigs([name])
+def test_the_modulefile_of_a_shipped_easyconfig(site: str, syntax: str, golden: Callable[[str, str], None]) -> None:
+    (listed,) = list_easyconfigs(["SAMtools-1.22"])
     spec = InstallSpec(
         name=listed.values["name"],
         module=listed.module,
@@ -34,4 +31,4 @@ def test_the_modulefile_of_a_shipped_easyconfig(
     plan = make_plan(None, load_site(site, {}), spec)
     text = render_description(plan, syntax, module_templates(), conflict=spec.name)
     text += render_body(plan, syntax, module_templates())
-    golden(f"shipped-{name}-{site}.{syntax.lower()}", text)
+    golden(f"shipped-SAMtools-1.22-{site}.{syntax.lower()}", text)
