@@ -119,13 +119,9 @@ _host_directory=''
 
 offer_host_commands() { # -> _host_directory
   case ${HPCMOD_HOST_COMMANDS-} in '' | 0) return ;; esac
-  if [[ ${_host_commands[*]} ]]; then
-    source "$_here/libexec/host-commands.bash"
-    start_host_helper
-  else
-    say "no command of the host is available in the container: add host_commands.allowed to the site profile, then:
-  hpcmod update $_module --site PROFILE"
-  fi
+  [[ ${_host_commands[*]} ]] || { say "no command of the host is available in the container: add host_commands.allowed to the site profile, then: hpcmod update $_module --site PROFILE" && return; }
+  source "$_here/libexec/host-commands.bash"
+  start_host_helper
 }
 
 bind_host_commands() {
@@ -143,8 +139,7 @@ find_for_host() { # ARGS
   fi
   { mapfile -d '' -t words <"/proc/$PPID/cmdline"; } 2>/dev/null || return 1
   if [[ ${words[0]##*/}${words[1]-} == bash-c ]]; then # bash 4 stays until its end
-    read -r stat <"/proc/$PPID/stat"
-    read -r _ stat _ <<<"${stat##*) }"
+    read -r stat <"/proc/$PPID/stat" && read -r _ stat _ <<<"${stat##*) }"
     mapfile -d '' -t words <"/proc/$stat/cmdline"
   fi
   set -- "${words[@]:1}"
