@@ -46,7 +46,7 @@ CEILINGS = {
     "docs/how-to": 4200,
     "docs/reference": 1665,
     "docs/tutorial": 240,  # 80 more: the script of a rank, whole
-    "runscripts": 6495,
+    "runscripts": 6505,  # 10 more: a missing state of the user's packages stops a start
     "easyblocks": 610,
     "easyconfigs": 2130,
     "recipes": 1430,
