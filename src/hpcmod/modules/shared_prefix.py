@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hpcmod.core.errors import BusyError, LackingError
 from hpcmod.core.fs.anchored import anchored_at, renamed_in_errors
-from hpcmod.core.fs.ownership import make_private_directory, others_may_change
+from hpcmod.core.fs.ownership import check_no_link_of_others, make_private_directory, others_may_change
 from hpcmod.core.fs.removal import names_in
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import clear_leftovers
@@ -180,13 +180,14 @@ def sharing(places: tuple[Path, Path] | None, environ: Mapping[str, str]) -> Ite
 
     `places`: Absolute paths of the directory of installations, and of that of module trees; None: not known.
 
-    Raises LackingError if there is no home directory.
+    Raises LackingError if there is no home directory; BadInputError if a link of another user leads there.
     """
     if places is None:
         yield None
         return
     software, modules = places
     prefix = os.path.commonpath(places)
+    check_no_link_of_others(Path(prefix), "--prefix")
     real = os.path.realpath(prefix)
     top = first_shared(real)
     if top is None and any(first_shared(directory) for directory in (software, modules, modules / "all")):

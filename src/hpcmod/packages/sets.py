@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, NotFoundError
-from hpcmod.core.fs.ownership import user_name
+from hpcmod.core.fs.ownership import check_no_link_of_others
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
@@ -61,11 +61,11 @@ class PackageSet:
 
         Raises BadInputError if a member of the project has replaced a directory in the path of a shared set by a link.
         """
-        for path in (self.directory, *self.directory.parents) if self.choice.directory else ():
-            own = (0, os.geteuid()) if path != self.directory else ()
-            if path.is_symlink() and path.lstat().st_uid not in own:
+        if self.choice.directory:
+            check_no_link_of_others(self.directory.parent, "--shared")
+            if self.directory.is_symlink():
                 raise BadInputError(
-                    f"{path} is a link of {user_name(path.lstat().st_uid)} to {path.readlink()}, expected a directory",
+                    f"{self.directory} is a link to {self.directory.readlink()}, expected a directory",
                     "Give the directory that it points to: --shared DIRECTORY",
                 )
         return Tree(self.directory.resolve())

@@ -116,6 +116,7 @@ def test_a_link_in_the_place_of_a_shared_set_is_refused(
     tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).parent.chmod(0o2775)
     (tmp_path / "home").mkdir()
     (tmp_path / place).symlink_to(tmp_path / "home")
     monkeypatch.setattr("hpcmod.packages.sets.os.geteuid", lambda: 4242)  # the link is of another user

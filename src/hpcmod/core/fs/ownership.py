@@ -8,6 +8,7 @@ import os
 import stat
 from pathlib import Path
 
+from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.beneath import closing
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -19,6 +20,21 @@ def others_may_change(status: os.stat_result) -> bool:
     Group permissions count regardless of the members, and so does an access control list: its mask shows as group bits.
     """
     return status.st_uid not in (os.geteuid(), 0) or bool(status.st_mode & _OTHERS_WRITE)
+
+
+def check_no_link_of_others(path: Path, option: str) -> None:
+    """Check that no link on the way to a path was made by another user where others may write.
+
+    Raises BadInputError if one was, which could lead to the user's private files; `option` is how the path was given.
+    """
+    for place in (path, *path.parents):
+        if place.is_symlink() and place.parent.stat().st_mode & _OTHERS_WRITE:
+            owner = place.lstat().st_uid
+            if owner not in (os.geteuid(), 0):
+                raise BadInputError(
+                    f"{place} is a link of {user_name(owner)} to {place.readlink()}, expected a directory",
+                    f"Give the directory that it points to: {option} DIRECTORY",
+                )
 
 
 def make_private_directory(path: Path | str) -> None:
