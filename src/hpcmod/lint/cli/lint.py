@@ -60,10 +60,8 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
       hpcmod lint --site lumi train.sh
       hpcmod lint easyconfigs --json
     """
-    for path in paths:
-        if not path.exists():
-            cure = "Give batch scripts, easyconfigs, or directories of easyconfigs."
-            raise NotFoundError(f"{path}: no such file", cure)
+    for path in (each for each in paths if not each.exists()):
+        raise NotFoundError(f"{path}: no such file", "Give batch scripts, easyconfigs, or directories of easyconfigs.")
     files = [path for given in paths for path in find_recipes(given, ".eb")]
     wanted = site is not None or any(map(is_batch_script, files))
     profile = load_site(site, {} if site else os.environ) if wanted else Site("")
@@ -94,5 +92,6 @@ def _lint(path: Path, site: Site) -> LintedFile:
         return LintedFile(path, (Finding(FAIL, "does-not-load", cause, err.cure, subject=str(path), line=1),))
     if not is_script and not installs_a_container(text):
         return LintedFile(path, (), "installs no container")
-    findings = lint_job(text, site) if is_script else lint_easyconfig(text, path)
+    folders = (Path.cwd(), *path.absolute().parents)
+    findings = lint_job(text, site, folders) if is_script else lint_easyconfig(text, path)
     return LintedFile(path, tuple(replace(finding, subject=str(path)) for finding in findings))

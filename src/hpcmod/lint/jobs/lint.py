@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hpcmod.core.errors import LackingError
 from hpcmod.core.values.finding import FAIL, WARN, Finding
+from hpcmod.lint.jobs.reading.calls import read_calls
 from hpcmod.lint.jobs.reading.context import Rule, ScriptContext
+from hpcmod.lint.jobs.reading.script import read_batch_script
 from hpcmod.lint.jobs.rules import binds, container, ends, options, ranks, settings, shell, slurm, starts
 from hpcmod.machine.values.site import SLURM, Site
 
@@ -18,12 +22,12 @@ RULES: dict[str, Rule] = {
 
 WASTEFUL = {
     "array-log", "billed-gpus", "cpus-per-gpu", "install-in-job", "missing-option", "no-cpus", "not-exported",
-    "refused-launcher", "registry-image", "shared-gpus", "srun-cpus", "unknown-setting",
+    "no-ranks", "refused-launcher", "registry-image", "shared-gpus", "srun-cpus", "unknown-setting",
 }  # fmt: skip
 """Rules whose finding is a warning, said once in a script: likely slow or wasteful, or right if set elsewhere."""
 
 
-def lint_job(text: str, site: Site) -> tuple[Finding, ...]:
+def lint_job(text: str, site: Site, folders: tuple[Path, ...] = ()) -> tuple[Finding, ...]:
     """Return the mistakes in a batch script for a machine, in line order: it is read, never run.
 
     Raises LackingError if the machine has another scheduler than Slurm: the rules are those of sbatch and srun.
@@ -32,7 +36,8 @@ def lint_job(text: str, site: Site) -> tuple[Finding, ...]:
         other = f"{site.name} has another scheduler: {site.job.scheduler}"
         problem = f"hpcmod finds mistakes only in batch scripts of Slurm, and {other}"
         raise LackingError(problem, "For the script of another machine, name that machine: --site NAME.")
-    job = ScriptContext.at(text, site)
+    script = read_batch_script(text)
+    job = ScriptContext(script, read_calls(script), site, text, folders)
     findings: list[Finding] = []
     for name, rule in RULES.items():
         faults = sorted({(at, " ".join(problem.split()), " ".join(cure.split())) for at, problem, cure in rule(job)})

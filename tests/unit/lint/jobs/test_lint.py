@@ -133,6 +133,7 @@ DIRECTIVES = [
     ("--export=FOO=1 -p [name]", "srun hostname\n", ["bad-value", "export-none"]),
     ("--signal=USR1@5m", "./a\n", ["signal"]),
     ("-o log/%x/%A/%a.out", "", ["log-directory"]),
+    ("-o log/a.out", "OUT=./log\nmkdir -p $OUT/b", ["log-directory"]),
     ("-o log/%x/%a-%j.out", "", []),
     ("--signal=B:TERM@60", "", []),
     ("--comment=a b", "", ["bad-value"]),
@@ -175,9 +176,11 @@ def test_a_directive_that_means_something_else(asked: str, line: str, rules: lis
 def test_a_script_with_a_single_directive_or_none() -> None:
     for asked, rule in (("# SBATCH -t 1", "misspelt-directive"), ("#SBATCH --gpus-per-task=1", "contradiction")):
         assert [fault.rule for fault in lint_job(f"#!/bin/bash\n{asked}\n", site("generic"))] == [rule]
+    writer = "cat >x.sh <<EOF\n#SBATCH -N 2\nEOF\n#SBATCH -N 2\n"
     line = 'cd "$(dirname "${BASH_SOURCE[0]}")"\n'
-    assert lint_job(f"#!/bin/bash\n{line}", site("lumi")) == ()
+    assert lint_job(f"#!/bin/bash\n{line}{writer}", site("lumi")) == ()
     assert rules_of(line) == ["script-directory"]
+    assert lint_job("#!/bin/bash\n#SBATCH -A p -N 1 -o unit/a\nmkdir -p unit", site("lumi"), (DESK.parents[1],)) == ()
     script = "#!/bin/bash\n{} SBATCH -A p --gpus-per-task=1\n"
     assert [fault.rule for fault in lint_job(script.format("#"), site("lumi"))] == ["misspelt-directive"]
     assert [fault.rule for fault in lint_job(script.replace(" SB", "SB").format("#"), site("lumi"))] == [
@@ -239,6 +242,9 @@ def test_a_right_line_gives_none(line: str) -> None:
         ('srun bash -c "export RANK=$SLURM_PROCID; exec ./a"', ["early-expansion"]),
         ('srun bash -c "export MASTER_ADDR=\\$(hostname); ./a"', ["master-addr"]),
         ("singularity exec $SIF python t.py", ["no-srun"]),
+        ("nsys profile -o x srun singularity exec $SIF torchrun t.py", []),
+        ('x=`sed -n "$SLURM_ARRAY_TASK_ID"p f`\necho $x', []),
+        ("srun singularity exec --contain $SIF conda-python-distributed t.py", []),
         ("srun ./a\nsingularity exec $SIF torchrun t.py", ["no-srun"]),
         ("module unload TensorFlow\nsrun singularity exec $SIFTENSORFLOW ls", ["other-module"]),
         ("srun sh -c 'torchrun t.py'", ["launcher-tasks"]),

@@ -129,7 +129,8 @@ def _substitute(command: Command, known: Mapping[str, str], arrays: Mapping[str,
             words += [Word(item, word.line) for item in arrays[array[1]]]
             continue
         value = _value(word.text, known)
-        is_command = value and "\n" not in value and not value.startswith("$(") and (not words or _LISTED.match(value))
+        is_simple = value and "\n" not in value and not value.startswith(("$(", "`"))
+        is_command = is_simple and (not words or _LISTED.match(value))
         inner = read_shell_commands(value, word.line) if is_command else ()
         words += [Word(each.text, each.line) for command in inner for each in command.words] or [word]
     return replace(command, words=tuple(words))

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
-from hpcmod.lint.jobs.reading.calls import Call, Variable, read_calls, read_document
+from hpcmod.lint.jobs.reading.calls import Call, Variable, read_document
 from hpcmod.lint.jobs.reading.options import Option
-from hpcmod.lint.jobs.reading.script import BatchScript, read_batch_script
+from hpcmod.lint.jobs.reading.script import BatchScript
 from hpcmod.lint.jobs.reading.syntax import Word
 from hpcmod.machine.values.site import NodeType, Site
 
@@ -50,13 +51,9 @@ class ScriptContext:
     script: BatchScript
     calls: tuple[Call, ...]
     site: Site
-    text: str = ""
-
-    @classmethod
-    def at(cls, text: str, site: Site) -> ScriptContext:
-        """Read a batch script."""
-        script = read_batch_script(text)
-        return cls(script, read_calls(script), site, text)
+    text: str
+    folders: tuple[Path, ...]
+    """Where it may be submitted."""
 
     @cached_property
     def written(self) -> tuple[Call, ...]:
@@ -197,11 +194,6 @@ class ScriptContext:
         """Return the calls in which srun starts ranks of a program in a container."""
         started = (call for call in self.calls if call.srun is not None and call.container and call.program)
         return tuple(call for call in started if is_distributed(call) or call.name.startswith("python"))
-
-    @cached_property
-    def distributed(self) -> tuple[Call, ...]:
-        """Return the calls that start ranks that communicate."""
-        return tuple(call for call in self.calls if is_distributed(call))
 
     @cached_property
     def loads(self) -> tuple[tuple[int, str], ...]:

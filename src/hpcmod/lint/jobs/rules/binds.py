@@ -78,7 +78,7 @@ def rule_clean_environment(job: ScriptContext) -> Iterator[Fault]:
     for call in job.calls:
         several = call.container and call.srun is not None and (job.ranks(call) or 1) > 1
         for option in call.container.options if call.container and several else ():
-            if option.name in ("cleanenv", "containall", "contain"):
+            if option.name in ("cleanenv", "containall"):
                 also = ", and the node's /tmp and devices" if option.name != "cleanenv" else ""
                 problem = f"--{option.name} hides the variables that Slurm sets for each rank{also}"
                 yield option.line, problem, "Remove it: the run scripts already exclude the host's Python."

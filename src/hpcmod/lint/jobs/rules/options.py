@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
+from pathlib import PurePath
 
 from hpcmod.lint.jobs.reading.context import Fault, ScriptContext
 from hpcmod.lint.jobs.reading.options import SLURM_SHORT, Option
@@ -148,23 +149,21 @@ def rule_repeated_option(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_log_directory(job: ScriptContext) -> Iterator[Fault]:
-    names = (word.plain for call in job.calls if call.name == "mkdir" for word in call.program[1:])
-    made = {name.rstrip("/").removeprefix("./") for name in names}
+    names = (job.expand(word.plain) for call in job.calls if call.name == "mkdir" for word in call.program[1:])
+    made = {each for path in map(PurePath, names) for each in (path, *(() if path.is_absolute() else path.parents))}
     submits = any(call.name == "sbatch" for call in job.calls)  # and makes the directory before the job
-    for option in filter(None, (job.option("output"), job.option("error"))):
-        directory = option.value.rpartition("/")[0].rstrip("/")
+    logs = filter(None, (job.option("error"), job.option("output")))
+    for directory, option in {log.value.rpartition("/")[0].rstrip("/"): log for log in logs}.items():
+        exists = any((folder / directory).is_dir() for folder in job.folders)
         if re.match(r"/(?:tmp|dev/shm)(?:/|$)", directory):
             problem = f"{option.value} is only on the first node, and lost with the job"
             yield option.line, problem, "Write it to the parallel file system."
-            return
-        if re.search(r"%\d*[jJA]", directory) and not submits:
+        elif re.search(r"%\d*[jJA]", directory) and not submits:
             problem = f"{directory} cannot exist before the job has its number, and Slurm does not create it"
             yield option.line, problem, "Use the number only in the name of the file."
-            return
-        if directory and directory.removeprefix("./") in made and not submits:
+        elif PurePath(directory) in made - {PurePath()} and not submits and not exists:
             problem = f"{directory} is created by the job, but Slurm opens the log first: the job fails at once"
             yield option.line, problem, f"Run mkdir -p {directory} once, before sbatch."
-            return
 
 
 def rule_array_log(job: ScriptContext) -> Iterator[Fault]:
@@ -176,9 +175,6 @@ def rule_array_log(job: ScriptContext) -> Iterator[Fault]:
         name = f"{stem}-%A_%a.{ending}" if dot and "/" not in ending else f"{option.value}-%A_%a"
         problem = f"all tasks of the array write to {option.value} at the same time"
         yield option.line, problem, f"Add the task to the name: {name}."
-    elif re.search(r"%[0-9]*A", option.value) and not re.search(r"%[0-9]*a", option.value):
-        problem = f"%A is the same for all tasks of the array: all write to {option.value}"
-        yield option.line, problem, f"Write {option.value.replace('%A', '%A_%a')}."
 
 
 def rule_too_many_cpus(job: ScriptContext) -> Iterator[Fault]:

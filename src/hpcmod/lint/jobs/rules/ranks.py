@@ -13,6 +13,7 @@ _OF_A_TASK = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
 _NUMBERS_NODES = re.compile(r"--rdzv[-_]backend[= ]+[\"']?(?:c10d|etcd)")
 """Torchrun then numbers the nodes itself, and ignores --node-rank."""
 _DEVICE_OF_RANK = re.compile(r"(?:--(?:gpu|device|local[-_]rank)[= ]|\bcuda:)\\?\$\{?(?:SLURM_LOCALID|LOCAL_RANK)\b")
+_STARTERS = {"srun", "ssh", "pdsh", "clush", "parallel"}
 
 
 def rule_no_srun(job: ScriptContext) -> Iterator[Fault]:
@@ -22,7 +23,7 @@ def rule_no_srun(job: ScriptContext) -> Iterator[Fault]:
         ours = call.name == "conda-python-distributed"
         tasks = max((job.ranks() or 1) if ours else 1, job.number("nodes") or 1)  # others may use the CPUs of all tasks
         meant = is_distributed(call) or (call.container and call.name.startswith("python") and not has_step)
-        told = call.name in ("srun", "ssh", "pdsh", "clush", "parallel") or "--hostfile" in call.arguments()
+        told = "--hostfile" in call.arguments() or _STARTERS & {word.name for word in call.words}  # nsys profile srun
         if tasks > 1 and call.srun is None and meant and not told and "function" not in call.places:
             problem = f"runs once, in the batch script, although the job has {tasks} {'tasks' if ours else 'nodes'}"
             yield call.line, problem, "Put srun before it."
@@ -124,14 +125,14 @@ def _refused(job: ScriptContext) -> dict[str, str]:
 
 
 def rule_refused_launcher(job: ScriptContext) -> Iterator[Fault]:
-    for call in job.distributed:
+    for call in filter(is_distributed, job.calls):
         for name in _refused(job).keys() & launchers_of(call):
             problem = f"{name} on {job.site.name}: {_refused(job)[name]}"
             yield call.line, problem, "Let srun start the ranks, one per task."
 
 
 def rule_launcher_tasks(job: ScriptContext) -> Iterator[Fault]:
-    for call in job.distributed:
+    for call in filter(is_distributed, job.calls):
         each = (job.ranks_per_node(call) or 1) if call.srun is not None else 1
         for name in launchers_of(call) if each > 1 else ():
             if name not in _refused(job):
@@ -156,11 +157,12 @@ def rule_early_expansion(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_rank_of_batch(job: ScriptContext) -> Iterator[Fault]:
     ranks = {variable.line for variable, _ in job.settings if "RANK" in variable.name}
+    names = _OF_A_TASK[:2] if job.number("nodes") == 1 else _OF_A_TASK  # the only node has number 0
     for call in job.own:
         of_first = re.search(r"(?:-eq|==?) 0\b", call.arguments())
         once = call.srun is None and not call.places & {"function", "branch"} and not of_first
         for word in call.words if once and call.line not in ranks and call.name not in ("echo", "printf") else ():
-            early = [name for name in _OF_A_TASK if is_unescaped(word.text, name)]
+            early = [name for name in names if is_unescaped(word.text, name)]
             harmless = re.search(r"VISIBLE|=[\"']?/tmp/.*SLURM_NODEID", word.text) or _NUMBERS_NODES.search(word.text)
             if early and not harmless:
                 problem = f"${early[0]} is 0 in the batch script, which runs once, on the first node"

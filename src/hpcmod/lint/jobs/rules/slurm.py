@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.lint.jobs.reading.calls import Call
-from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, TOOLS, Fault, ScriptContext
+from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, TOOLS, Fault, ScriptContext, is_distributed
 from hpcmod.lint.jobs.reading.options import SLURM_SHORT, Option
 
 _MISSPELT = re.compile(r"(?:[ \t]+#SBATCH|#(?!SBATCH)[SBATCH]{5,7})[ \t]*-|#sbatch[ \t]+-(?:-\S+|\w ?\S+)[ \t]*(?:#|$)")
@@ -29,7 +29,8 @@ def rule_line_end(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_late_directive(job: ScriptContext) -> Iterator[Fault]:
-    for number in job.script.late[:1]:
+    writes = any("#SBATCH" in document.text for call in job.calls for document in call.documents)
+    for number in () if writes and not job.script.options else job.script.late[:1]:  # else it writes batch scripts
         above = job.script.lines[:number]
         if not any(re.fullmatch(r"\.\.\.|@\w+@|%?[{(][\w.]+[)}]s?", line) for line in above):  # an excerpt or template
             problem = "sbatch stops reading #SBATCH at the first command: options here and below do nothing"
@@ -81,11 +82,12 @@ def rule_missing_option(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_no_gpus(job: ScriptContext) -> Iterator[Fault]:
     kind = job.node_type
-    if not kind or not kind.gpus or not job.site.job.gpus or not job.distributed:
+    distributed = [*filter(is_distributed, job.calls)]
+    if not kind or not kind.gpus or not job.site.job.gpus or not distributed:
         return
     whole = "--exclusive" in job.site.job.lines and job.option("exclusive")  # sbatch(1): with all GPUs of its nodes
-    if not whole and not any(job.option(*GPU_OPTIONS, call=call) for call in job.distributed):
-        yield job.distributed[0].line, "no GPUs are requested", f"Add #SBATCH --gpus-per-node={kind.gpus}."
+    if not whole and not any(job.option(*GPU_OPTIONS, call=call) for call in distributed):
+        yield distributed[0].line, "no GPUs are requested", f"Add #SBATCH --gpus-per-node={kind.gpus}."
 
 
 def rule_too_many_gpus(job: ScriptContext) -> Iterator[Fault]:

@@ -44,7 +44,7 @@ def rule_no_ranks(job: ScriptContext) -> Iterator[Fault]:
         trains = (job.asks_for_gpus(call) or _TRAINS.search(script)) and not _OF_ONE.search(script)
         started = launchers_of(call) or "--launcher" in call.arguments() or call.wrappers
         if ranks > 1 and trains and not started:
-            problem = f"{ranks} tasks start {call.name}, but their ranks are not set: each trains alone, as rank 0"
+            problem = f"{ranks} tasks start {call.name}, and nothing sets RANK: each trains alone or reads SLURM_PROCID"
             yield call.line, problem, _start_by(call)
 
 
@@ -141,7 +141,7 @@ def rule_gpus_not_asked(job: ScriptContext) -> Iterator[Fault]:
             problem = f"srun requests no GPUs, and on {job.site.name} a step only gets those that it requests"
             yield call.line, problem, f"srun {' '.join(job.site.launcher.srun)} ..."
             return
-        if job.site.job.gpus and trains and call not in job.distributed:
+        if job.site.job.gpus and trains and not is_distributed(call):
             cure = f"Add #SBATCH {job.site.job.gpus.format(gpus=1)}."
             yield call.line, "the container needs GPUs, but the job requests none", cure
             return
