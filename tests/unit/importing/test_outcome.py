@@ -8,13 +8,11 @@ import pytest
 from hpcmod.importing.outcome import (
     Findings,
     ImportedEasyconfig,
-    Refused,
     choose_commands,
     full_description,
     secure_homepage,
     settle_names,
     shell_text,
-    shown_text,
 )
 from hpcmod.modules.values.easyconfig import EasyconfigText
 from hpcmod.modules.values.spec import HOST_COMMANDS
@@ -51,10 +49,6 @@ def test_versions_of_one_tool_do_not_clash() -> None:
     assert modules(made("a", "1", "x"), made("a", "2", "x")) == ["a/1", "a/2"]
 
 
-def test_refusals_stay_as_they_are() -> None:
-    assert settle_names([Refused("x", "y")]) == (Refused("x", "y"),)
-
-
 def test_no_command_hides_the_hosts() -> None:
     said = Findings()
     commands = {name: (name,) for name in ("a", "b", "module", "x/y", "-n", "")}
@@ -75,11 +69,6 @@ def test_only_addresses_are_homepages(url: str) -> None:
     said = Findings()
     assert secure_homepage(url, said) == "" and len(said.left_out) == 1
     assert secure_homepage("https://example.org/a", said) == "https://example.org/a" and len(said.left_out) == 1
-
-
-def test_very_long_text_is_cut() -> None:
-    assert shown_text("x") == "x"
-    assert len(shown_text("x" * 10_000)) == 2003
 
 
 @pytest.mark.slow

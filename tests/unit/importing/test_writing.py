@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.importing.outcome import ImportedEasyconfig, Refused
+from hpcmod.importing.outcome import ImportedEasyconfig
 from hpcmod.importing.writing import ImportRow, write_easyconfigs
 from hpcmod.modules.values.easyconfig import EasyconfigText
 
@@ -63,9 +63,3 @@ def test_refuses_values_that_cannot_be_written(change: dict[str, str], tmp_path:
     assert row.status == "refused"
     assert row.reason
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_refusal_is_a_row(tmp_path: Path) -> None:
-    assert list(write_easyconfigs([Refused("x", "why")], tmp_path, verb="x")) == [
-        ImportRow("refused", "x", reason="why")
-    ]

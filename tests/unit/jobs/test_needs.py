@@ -96,10 +96,6 @@ def test_a_program_is_looked_for_from_where_the_job_starts(here: Path) -> None:
     assert [found for found, _ in find_missing(request, None)] == ["program train.py not found"]
 
 
-def test_an_unknown_module_misses_no_command() -> None:
-    assert find_missing(JobRequest(("nccl-tests",)), None) == ()
-
-
 @needs_mksquashfs
 def test_commands_of_the_image_and_of_the_user_are_known(installed: Installed) -> None:
     for command in ("torchrun", "gdb", "py-spy", "/opt/app/run.py", "/usr/local/bin/gdb"):

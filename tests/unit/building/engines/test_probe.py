@@ -69,10 +69,6 @@ def test_an_unknown_engine_is_reported_with_those_there_are(trial: EngineTrial) 
     assert "buildah, podman, apptainer-fakeroot" in caught.value.cure
 
 
-def test_the_beginning_of_a_name_means_all_its_ways(trial: EngineTrial) -> None:
-    assert list(reasons(trial, "apptainer")) == ["apptainer-fakeroot", "apptainer-rootmapped"]
-
-
 def test_an_engine_is_not_asked_to_build_from_what_it_cannot_read(trial: EngineTrial) -> None:
     with pytest.raises(BadInputError, match="builds from a Dockerfile, but this image is built from a definition"):
         choose_engine("buildah", trial, forms=("definition",))

@@ -62,10 +62,6 @@ def test_unused_containers_are_only_reported(shop: Catalogue) -> None:
     assert found_again.why.startswith("loaded 1 time, last on ")
 
 
-def test_a_catalogue_without_counting_reports_no_usage(tmp_path: Path) -> None:
-    assert list(find_unused(make_shop(tmp_path / "quiet", "Toy/1.0"), days=0, now=NOW)) == []
-
-
 def test_old_leftovers_of_undone_or_killed_publishing_are_removed(shop: Catalogue) -> None:
     lifecycle.undo(shop, 2, actor=ADA)
     (shop.staging / "Toy-3.0").mkdir()

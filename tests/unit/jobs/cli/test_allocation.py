@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import LackingError
-from hpcmod.jobs.cli.allocation import PlaceFlags, find_allocation, make_allocation, run_again
+from hpcmod.jobs.cli.allocation import PlaceFlags, make_allocation, run_again
 from hpcmod.jobs.cli.run_options import SlurmFlags
 from hpcmod.machine.machine import load_site
 from tests.programs import make_program
@@ -23,10 +23,6 @@ def test_the_request_is_that_of_a_job_of_the_machine() -> None:
     words = make_allocation(FLAGS, load_site("lumi", {}), nodes=1, minutes=5)
     assert words[0] == "salloc"
     assert {"--nodes=1", "--ntasks-per-node=8", "--gpus-per-node=8", "--partition=standard-g", "--time=5"} <= set(words)
-
-
-def test_outside_a_job_there_is_no_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert find_allocation(load_site("generic", {})) is None
 
 
 def test_without_a_scheduler_no_allocation_is_requested(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

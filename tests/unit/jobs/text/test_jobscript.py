@@ -133,10 +133,6 @@ def test_the_nodes_are_checked_after_the_module_is_loaded_and_before_anything_is
     assert places == sorted(places)
 
 
-def test_nodes_are_not_checked_unless_asked() -> None:
-    assert "check-nodes" not in rendered(made())
-
-
 def test_a_bad_node_ends_the_script_before_the_ranks_start(tmp_path: Path) -> None:
     make_program(tmp_path / "check-nodes", "#!/bin/bash\nexit 1\n")
     with pytest.raises(subprocess.CalledProcessError) as failed:
