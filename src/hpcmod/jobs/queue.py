@@ -69,7 +69,7 @@ def test_script(text: str, *, must: bool, options: Sequence[str] = ()) -> str:
             f"Slurm does not answer: {answer}", "Try again later, or from a login node; nothing was submitted."
         )
     if done.status and must:
-        asked = " ".join([*re.findall(r"^#SBATCH (.+)$", text, re.MULTILINE), *options])
+        asked = " ".join(dict.fromkeys([*re.findall(r"^#SBATCH (.+)$", text, re.MULTILINE), *options]))
         raise CheckFailedError(
             f"Slurm would not run it: {answer}", f"Not submitted. Change what the job asks for: {asked}"
         )

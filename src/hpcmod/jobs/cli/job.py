@@ -26,7 +26,7 @@ from hpcmod.jobs.cli.run_options import (
 from hpcmod.jobs.cli.script import RepeatedScript, WrittenScript, save_script
 from hpcmod.jobs.values.job import make_job
 from hpcmod.jobs.values.request import JobRequest
-from hpcmod.jobs.values.slurm import check_scheduler, make_salloc, usual_options, value_of
+from hpcmod.jobs.values.slurm import check_scheduler, make_salloc, spell_options, usual_options, value_of
 from hpcmod.machine import find_gpu_targets, find_machine
 from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.targets import runs_on
@@ -144,14 +144,15 @@ def write_job(job: PreparedJob, flags: JobFlags) -> WrittenScript:
     plan = make_job(request, site)
     text = render_jobscript(plan)
     submit = flags.submits
-    tested = "" if job.elsewhere else test_script(text, must=submit)
+    options = spell_options(flags.named)  # on the command line, where they override the variables of sbatch
+    tested = "" if job.elsewhere else test_script(text, must=submit, options=options)
     missing = () if job.elsewhere else find_missing(request, installed)
     if missing and submit and flags.site is None:
         raise NotFoundError("\n".join(fault for fault, _ in missing), missing[0][1])
     path = None
     if not flags.output.dry_run:
         path = save_script(text, flags.output.script or (Path(f"{plan.name}.sh") if submit else None))
-    number = submit_script(path) if submit and path else ""
+    number = submit_script(path, options) if submit and path else ""
     notes = [*plan.notes, *filter(None, [tested]), *(f"{fault}. {cure}" for fault, cure in missing)]
     if not job.elsewhere:
         notes += _explain_output(request)

@@ -297,9 +297,10 @@ def test_a_machine_of_unknown_gpus_is_not_mistaken_for_one_without() -> None:
 
 
 def test_submitting_keeps_the_script_and_prints_the_number(sbatch: Path) -> None:
-    done = hpcmod("job", "PyTorch", *LUMI, "--submit", "--", "train.py")
+    done = hpcmod("job", "PyTorch", *LUMI, "--submit", "-t", "7", "--", "train.py", SBATCH_TIMELIMIT="9")
     assert (done.exit_code, done.stdout) == (0, "42\n")
-    assert sbatch.read_text().splitlines() == ["--test-only", "--parsable train.sh"]
+    given = "--account=project_1 --time=7"  # on the command line, as sbatch prefers its variables to a script's lines
+    assert sbatch.read_text().splitlines() == [f"--test-only {given}", f"--parsable {given} train.sh"]
     assert "train.py" in Path("train.sh").read_text()
 
 
@@ -307,7 +308,7 @@ def test_a_script_that_slurm_would_refuse_is_not_submitted(sbatch: Path) -> None
     done = hpcmod("job", "PyTorch", *LUMI, "--sbatch=--comment=broke", "--submit", "--", "train.py")
     assert done.exit_code == 1 and "Invalid account" in done.stderr
     assert "Not submitted. Change what the job asks for: --" in done.stderr and " --comment=broke" in done.stderr
-    assert sbatch.read_text().splitlines() == ["--test-only"]
+    assert sbatch.read_text().splitlines() == ["--test-only --account=project_1"]
 
 
 @pytest.mark.parametrize(
