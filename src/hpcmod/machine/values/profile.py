@@ -137,8 +137,8 @@ class _Lines:
     def origin(self, key: str, words: Sequence[str] = ()) -> str:
         """Return where a key, or one of these strings in its value, is set: source and line; empty if not found."""
         first = self._numbers.get(key)
-        if not first:
-            return ""
+        if not first or not words:
+            return f"{self.source}:{first}" if first else ""
         quoted = [f"{sign}{word}{sign}" for word in words for sign in "\"'"]
         rest = enumerate(self._lines[first - 1 :], first)
         return f"{self.source}:{next((number for number, line in rest if any(word in line for word in quoted)), first)}"
