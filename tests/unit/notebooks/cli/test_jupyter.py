@@ -30,9 +30,8 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     packages = [{"name": "jupyterlab", "version": "4"}]
     (root / "record.json").write_text(json.dumps({**record, "packages": packages}))
     make_program(root / "in-environment", "#!/bin/sh\necho 'no JupyterLab in here' >&2; exit 3")
-    make_program(
-        tmp_path / "slurm/sbatch", '#!/bin/sh\n[ "$1" = --test-only ] && exit 0; cp "${2}" submitted.sh; echo 4711'
-    )
+    submits = '[ "$1" = --test-only ] && exit 0; for last; do :; done; cp "$last" submitted.sh; echo 4711'
+    make_program(tmp_path / "slurm/sbatch", f"#!/bin/sh\n{submits}")
     make_program(tmp_path / "slurm/squeue", "#!/bin/sh\necho 'error: Invalid job id specified' >&2; exit 1")
     monkeypatch.chdir(tmp_path)
     return tmp_path
