@@ -143,8 +143,7 @@ def write_job(job: PreparedJob, flags: JobFlags) -> WrittenScript:
     request, site, installed = job.request, job.site, job.installed
     plan = make_job(request, site)
     text = render_jobscript(plan)
-    submit = flags.submits
-    options = spell_options(flags.named)  # on the command line, where they override the variables of sbatch
+    submit, options = flags.submits, spell_options(flags.named)  # given to sbatch, whose variables they override
     tested = "" if job.elsewhere else test_script(text, must=submit, options=options)
     missing = () if job.elsewhere else find_missing(request, installed)
     if missing and submit and flags.site is None:
