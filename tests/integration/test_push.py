@@ -122,7 +122,7 @@ def test_a_signature_has_one_answer_of_all_verbs(
         site = tmp_path / "site.toml"
         site.write_text(f'name = "x"\ntrust = {{ needs = ["signature"], keys = ["{known.public_file}"] }}\n')
         verbs = [("verify", "--key", known.public_file), ("verify", "--site", site)]
-        if scheme == "oras":  # the layout is no image that can be converted
+        if scheme == "oras":  # the layout cannot be converted
             verbs.append(("fetch", "--force", "-o", tmp_path / "a.sif", "--site", site))
         return {hpcmod(*verb, target).exit_code for verb in verbs}
 

@@ -27,7 +27,7 @@ CEILINGS = {
     "src/hpcmod/building": 2660,
     "src/hpcmod/notebooks": 1030,
     "src/hpcmod/runs": 6785,
-    "src/hpcmod/lint": 2595,
+    "src/hpcmod/lint": 2600,  # 5 more: an error in plain steps again
     "src/hpcmod/importing": 2195,
     "tests": 4585,
     "tests/bench": 1110,

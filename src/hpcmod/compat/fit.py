@@ -90,7 +90,7 @@ def find_record(image: Path, site: Site, environ: Mapping[str, str]) -> InstallR
     installed = find_installed(trees, str(image).partition("/")[0])
     meant = {each.module: each.record for each in installed if str(image) in (each.name, each.module)}
     if len(meant) > 1:
-        raise BadInputError(f"{image} is ambiguous: {', '.join(meant)}", "Give the version, as hpcmod ls prints it.")
+        raise BadInputError(f"{image} is ambiguous: {', '.join(meant)}", "Name one of these.")
     return next(iter(meant.values()), NO_RECORD)
 
 

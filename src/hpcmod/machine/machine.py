@@ -149,7 +149,7 @@ def detect(environ: Mapping[str, str]) -> Iterator[Choice]:
     """Yield the shipped profiles that match this machine, the most specific first, then the fallback."""
     fits = []
     for name, text in site_profiles().items():
-        if "\n[detect]\n" not in text:  # parsing all of them would take longer than the rest of a short command
+        if "detect" not in text:  # it names no `detect.*`; parsing all of them takes a fifth of a short command
             continue
         profile = _read(name)
         reason = _fits(profile, environ)

@@ -66,7 +66,7 @@ class PackageSet:
             if self.directory.is_symlink():
                 raise BadInputError(
                     f"{self.directory} is a link to {self.directory.readlink()}, expected a directory",
-                    "Give the directory that it points to: --shared DIRECTORY",
+                    "If you trust it, use the directory it points to: --shared DIRECTORY",
                 )
         return Tree(self.directory.resolve())
 

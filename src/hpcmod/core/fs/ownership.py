@@ -33,7 +33,7 @@ def check_no_link_of_others(path: Path, option: str) -> None:
             if owner not in (os.geteuid(), 0):
                 raise BadInputError(
                     f"{place} is a link of {user_name(owner)} to {place.readlink()}, expected a directory",
-                    f"Give the directory that it points to: {option} DIRECTORY",
+                    f"If you trust it, use the directory it points to: {option} DIRECTORY",
                 )
 
 

@@ -25,7 +25,7 @@ from hpcmod.images.sif.format import (
 
 _MOST_DESCRIPTORS = 4096  # Apptainer reserves 48; a damaged count must not make us read gigabytes
 
-_LOOKED_AT = 4096  # bytes, to say what a file is that is not a SIF
+_LOOKED_AT = 4096  # bytes, to recognise a file that is not a SIF
 _FETCH_AGAIN = "Fetch or copy the image again; with its sha256 in `checksums` such damage is found during the download."
 _LOOKS = (
     (0, b"\x1f\x8b", "gzip-compressed data", "If it is a packed image, unpack it with gunzip first."),

@@ -60,8 +60,9 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
       hpcmod lint --site lumi train.sh
       hpcmod lint easyconfigs --json
     """
-    for path in (each for each in paths if not each.exists()):
-        raise NotFoundError(f"{path}: no such file", "Give batch scripts, easyconfigs, or directories of easyconfigs.")
+    if missing := [path for path in paths if not path.exists()]:
+        cure = "Name batch scripts, easyconfigs, or directories of easyconfigs."
+        raise NotFoundError(f"{missing[0]}: no such file", cure)
     files = [path for given in paths for path in find_recipes(given, ".eb")]
     wanted = site is not None or any(map(is_batch_script, files))
     profile = load_site(site, {} if site else os.environ) if wanted else Site("")

@@ -30,7 +30,7 @@ def rule_line_end(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_late_directive(job: ScriptContext) -> Iterator[Fault]:
     writes = any("#SBATCH" in document.text for call in job.calls for document in call.documents)
-    for number in () if writes and not job.script.options else job.script.late[:1]:  # else it writes batch scripts
+    for number in () if writes and not job.script.options else job.script.late[:1]:  # a generator of batch scripts
         above = job.script.lines[:number]
         if not any(re.fullmatch(r"\.\.\.|@\w+@|%?[{(][\w.]+[)}]s?", line) for line in above):  # an excerpt or template
             problem = "sbatch stops reading #SBATCH at the first command: options here and below do nothing"
