@@ -259,7 +259,8 @@ def _read(flags: BenchFlags, site: Site) -> NoReturn:
     texts = {name: _read_log(Path(name)) for name in flags.names}
     collectives = parse_collectives(flags.ops) if flags.ops else ("",)
     counts = parse_counts(flags.counts) or (0,)
-    _show_trainings(flags, texts, counts, each=flags.ranks_per_node or site.nodes.usual.gpus)
+    if _show_trainings(flags, texts, counts, each=flags.ranks_per_node or site.nodes.usual.gpus):
+        sys.exit()
     if len(collectives) > 1 or len(counts) > 1:
         raise BadInputError(
             "a log that does not say what it measured can be of one collective and node count only",
@@ -277,8 +278,8 @@ def _read(flags: BenchFlags, site: Site) -> NoReturn:
     show_results(results, site, tolerance=flags.tolerance / 100, as_json=flags.as_json, remember=False)
 
 
-def _show_trainings(flags: BenchFlags, texts: dict[str, str], counts: Sequence[int], *, each: int) -> None:
-    """Show the speeds of trainings and exit, if a log has any.
+def _show_trainings(flags: BenchFlags, texts: dict[str, str], counts: Sequence[int], *, each: int) -> bool:
+    """Show the speeds of trainings; return whether a log has any.
 
     `counts`: Number of nodes of each log, or of all of them.
     `each`: GPUs of a node.
@@ -286,15 +287,13 @@ def _show_trainings(flags: BenchFlags, texts: dict[str, str], counts: Sequence[i
     nodes = counts if len(counts) == len(texts) else [counts[0]] * len(texts)
     read = [read_speeds(name, text, gpus=count * each) for (name, text), count in zip(texts.items(), nodes)]
     speeds = compare_speeds([speed for log in read for speed in log], 6 * flags.model[0] * flags.model[1])
-    if not speeds:
-        return
-    if flags.as_json:
+    if flags.as_json and speeds:
         print_json(TrainingSpeeds(speeds))
-    else:
+    elif speeds:
         print_table(_TRAININGS, [_format_speed(speed) for speed in speeds])
     if not all(speed.gpus for speed in speeds):
         tell("the number of GPUs is not in the log: give it with -N NODES --ranks-per-node GPUS")
-    sys.exit()
+    return bool(speeds)
 
 
 def _format_speed(speed: TrainingSpeed) -> tuple[str, ...]:
