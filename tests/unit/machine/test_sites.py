@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from hpcmod.core.resources import site_profiles
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.profile import parse_profile
@@ -60,3 +62,10 @@ def test_the_gallery_is_made_from_the_profiles(golden: Callable[[Path, str], Non
     assert heading
     after = rest[rest.index("\n## ") :]
     golden(PAGE, f"{before}{HEADING}\n{make_table()}{after}")
+
+
+@pytest.mark.parametrize("name", ["cray-ex-gh200", "frontier", "polaris"])
+def test_images_of_the_recipes_stop_instead_of_falling_back_to_tcp(name: str) -> None:
+    (release,) = set(re.findall(r"`aws-ofi-nccl=([\d.]+)`", (PAGE.parent / "recipes.md").read_text(encoding="utf-8")))
+    nets = [tunable for tunable in load_site(name, {}).tunables if tunable.name == "NCCL_NET"]
+    assert any(net.condition.holds_for({"plugin": release}) and net.condition.holds_on(2) for net in nets)
