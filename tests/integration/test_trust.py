@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from hpcmod.core.cli.main import main
 from hpcmod.core.errors import BadInputError, HpcmodError, UntrustedError
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.trust import TrustPolicy, TrustRule
@@ -22,7 +24,7 @@ from hpcmod.images.verify import verify_image
 from hpcmod.modules.image_source import ImageSource
 from tests.oci_corpus import CASES, f, tar_bytes, write_case
 from tests.registry import Registry
-from tests.signatures import KeyPair, make_key, push_signature
+from tests.signatures import SIGNS, KeyPair, make_bundle, make_key, push_bundle, push_signature
 from tests.stack import Stack, run
 
 pytestmark = pytest.mark.stack
@@ -194,40 +196,73 @@ def push(registry: Registry, name: str) -> str:
     return str(registry.push_image(name, [tar_bytes([f("etc/motd", name)])])["digest"])
 
 
+CODES = {
+    "unsigned": UNSIGNED,
+    "good": VERIFIED,
+    "unknown key": UNKNOWN,
+    "tampered": TAMPERED,
+    "another name": TAMPERED,
+    "good bundle": VERIFIED,
+    "unknown key bundle": UNKNOWN,
+    "keyless bundle": UNKNOWN,
+    "tampered bundle": TAMPERED,
+    "attestation bundle": UNSIGNED,
+}
+"""Exit code by the state of an image's signature: at cosign 2's tag, or in a bundle of cosign 3."""
+
+
 def push_in_state(registry: Registry, state: str, keys: tuple[KeyPair, KeyPair]) -> ImageReference:
     """Push an image whose signature has this state, and return its reference by digest."""
     name = f"trust/{state.replace(' ', '-')}"
     digest = push(registry, name)
-    if state == "good":
-        push_signature(registry, name, digest, keys[0])
-    elif state == "unknown key":
-        push_signature(registry, name, digest, keys[1])
-    elif state == "tampered":  # it has the signature of another image
-        push_signature(registry, name, digest, keys[0], signs=push(registry, f"{name}-other"))
+    key = keys[1] if state.startswith(("unknown", "keyless")) else keys[0]
+    signed = push(registry, f"{name}-other") if state.startswith("tampered") else digest
+    if state.endswith("bundle"):
+        predicate = "https://cyclonedx.org/bom" if state.startswith("attestation") else SIGNS
+        bundle = make_bundle(key, signed, predicate=predicate, keyless=state.startswith("keyless"))
+        push_bundle(registry, name, digest, bundle)
+    elif state != "unsigned":
+        named = "elsewhere/image" if state == "another name" else name
+        push_signature(registry, name, digest, key, signs=signed, named=named)
     return ImageReference.parse(f"docker://{registry.host}/{name}@{digest}")
 
 
-@pytest.mark.parametrize("policy", ["signature", "another source"])
-@pytest.mark.parametrize("state", STATES)
-def test_an_image_of_a_registry_has_the_outcome_of_its_state(
+@pytest.mark.parametrize("state", CODES)
+def test_one_policy_has_one_answer_of_all_verbs_for_an_image_of_a_registry(
     *,
     registry: Registry,
     keys: tuple[KeyPair, KeyPair],
     options: ObtainOptions,
     tmp_path: Path,
     state: str,
-    policy: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    expected = STATES[state] if policy == "signature" else 0
-    reference = push_in_state(registry, state, keys)
-    options = replace(options, policy=policies(keys[0].public_file)[policy])
-    assert code_of(lambda: verify_image(reference, options=options)) == expected
+    expected, image = CODES[state], push_in_state(registry, state, keys).canonical
+    (tmp_path / "site.toml").write_text(
+        f'name = "x"\n[trust]\nneeds = ["signature"]\nkeys = ["{keys[0].public_file}"]\n'
+    )
+    places = {"HPCMOD_CATALOGUE": tmp_path / "shop", "EASYBUILD_PREFIX": tmp_path / "eb"}
+    for name, value in {**options.environ, **places, "HPCMOD_SITE": tmp_path / "site.toml"}.items():
+        monkeypatch.setenv(name, str(value))
+
+    def answer(*words: str | Path) -> int:
+        done = CliRunner().invoke(main, [*map(str, words)])
+        assert done.exit_code == 0 or len(done.stderr.splitlines()) > 1, "a message and its cure"
+        return done.exit_code
+
     out = tmp_path / "got.sif"
-    assert code_of(lambda: obtain(reference, out, options=options)) == expected
+    assert answer("catalogue", "init", tmp_path / "shop") == 0
+    named = ("--name", "Toy", "--version", "1")
+    verbs = [("verify", image), ("fetch", image, "-o", out)]
+    if expected:  # tests/integration/test_registry_install.py has what an image becomes
+        verbs += [("install", image, *named), ("publish", image, *named)]
+    assert {words[0]: answer(*words) for words in verbs} == {words[0]: expected for words in verbs}
     assert out.exists() == (expected == 0)
-    if expected == 0 and policy == "signature":  # the verification is recorded with the checksum of the SIF
-        found = verify_image(ImageReference.parse(str(out)), options=options)
+    if expected == 0:  # the verification is recorded with the checksum of the SIF
+        found = verify_image(ImageReference.parse(str(out)), options=options, keys=(str(keys[0].public_file),))
         assert found.verified == (f"signature: {keys[0].public_file}",)
+    another = replace(options, policy=policies(keys[0].public_file)["another source"])
+    assert code_of(lambda: verify_image(ImageReference.parse(image), options=another)) == 0
 
 
 def test_keys_for_sifs_among_the_policys_do_not_matter_to_an_image(

@@ -17,7 +17,7 @@ CEILINGS = {
     "src/hpcmod": 5,
     "src/hpcmod/core": 5195,
     "src/hpcmod/machine": 4205,
-    "src/hpcmod/images": 9695,
+    "src/hpcmod/images": 9746,  # 51 more: bundles, which cosign 3 makes by default
     "src/hpcmod/modules": 5375,
     "src/hpcmod/compat": 3515,
     "src/hpcmod/catalogue": 11615,
@@ -29,18 +29,18 @@ CEILINGS = {
     "src/hpcmod/runs": 6785,
     "src/hpcmod/lint": 2600,  # 5 more: an error in plain steps again
     "src/hpcmod/importing": 2195,
-    "tests": 4585,
+    "tests": 4611,  # 26 more: bundles as cosign 3 makes them
     "tests/bench": 1110,
     "tests/corpora": 415,
     "tests/e2e": 2620,
     "tests/faults": 1845,
     "tests/fuzz": 700,
-    "tests/integration": 12075,
+    "tests/integration": 12106,  # 31 more: a table of the states of a signature for all verbs
     "tests/jobs": 2605,
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 52150,
+    "tests/unit": 52155,  # 5 more: a bundle that cosign 3 made
     "docs": 115,  # 25 more: a list of all pages
     "docs/explanation": 980,
     "docs/how-to": 4200,

@@ -14,7 +14,7 @@ from hpcmod.core.errors import BadInputError, NotFoundError, RemoteError, Verifi
 from hpcmod.core.log import Logger
 from hpcmod.core.values.reference import ImageReference, check_address
 from hpcmod.images.cache import Cache
-from hpcmod.images.values.oci import CONFIG_LIMIT, MANIFEST_LIMIT, OciDescriptor
+from hpcmod.images.values.oci import CONFIG_LIMIT, MANIFEST_LIMIT, OciDescriptor, parse_manifest
 from hpcmod.images.web.authorization import Authorizer, read_limited, show_realm
 from hpcmod.images.web.client import (
     Answer,
@@ -170,6 +170,21 @@ class Repository:
         if cache and not cache.find(digest, len(text)):
             cache.store(digest, text)
         return digest, text
+
+    def referrers(self, digest: str) -> tuple[OciDescriptor, ...]:
+        """Read the list of manifests that refer to an image (OCI 1.1); of an older registry, the list at its tag.
+
+        Raises as `manifest`.
+        """
+        try:
+            text = self._small(f"referrers/{digest}", "", MANIFEST_LIMIT)[1]
+        except (NotFoundError, StatusError):
+            try:
+                text = self.manifest(digest.replace(":", "-"))[1]
+            except NotFoundError:
+                return ()
+        index = parse_manifest(text)
+        return index if isinstance(index, tuple) else ()
 
     def config(self, blob: OciDescriptor, cache: Cache | None = None) -> bytes:
         """Read an image's configuration; raises as `manifest`."""

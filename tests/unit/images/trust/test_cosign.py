@@ -10,10 +10,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hpcmod.core.errors import BadInputError, HpcmodError, UnknownKeyError, UntrustedError, VerificationError
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.trust import TrustRule
-from hpcmod.images.trust.cosign import Signature, check_signatures, fetch_signatures
+from hpcmod.images.trust.cosign import Signature, check_signatures, fetch_signatures, parse_bundle
 from hpcmod.images.web.credentials import Access
 from tests.registry import Registry
-from tests.signatures import KeyPair, make_key, push_signature, signed_text
+from tests.signatures import KeyPair, make_bundle, make_key, push_bundle, push_signature, signed_text
 
 DIGEST, OTHER = "sha256:" + "a" * 64, "sha256:" + "b" * 64
 
@@ -45,7 +45,7 @@ def test_the_key_that_has_signed_is_reported(keys: tuple[KeyPair, KeyPair]) -> N
 
 def test_distinguishes_unsigned_unknown_and_swapped_images(keys: tuple[KeyPair, KeyPair]) -> None:
     one, two = keys
-    with pytest.raises(UntrustedError, match=f"no tag {DIGEST.replace(':', '-')}.sig"):
+    with pytest.raises(UntrustedError, match=f"no tag {DIGEST.replace(':', '-')}.sig, and no bundle"):
         check([], one)
     with pytest.raises(UnknownKeyError, match=r"two\.pub"):
         check([sign(one)], two)
@@ -90,8 +90,21 @@ def test_signatures_are_fetched_from_where_cosign_puts_them(registry: Registry, 
     reference = ImageReference.parse(f"docker://{registry.host}/signed/unit@{DIGEST}")
     assert fetch_signatures(reference, DIGEST, access=Access()) == []
     push_signature(registry, "signed/unit", DIGEST, keys[0])
-    (found,) = fetch_signatures(reference, DIGEST, access=Access())
-    assert check([found], keys[0], identities=(f"{registry.host}/*",)) == "one.pub"
+    push_bundle(registry, "signed/unit", DIGEST, make_bundle(keys[1], DIGEST))
+    at_tag, in_bundle = fetch_signatures(reference, DIGEST, access=Access())
+    assert check([at_tag], keys[0], identities=(f"{registry.host}/*",)) == "one.pub"
+    assert check([in_bundle], keys[1]) == "two.pub"
+
+
+def test_a_bundle_that_cosign_3_made_is_verified(tmp_path: Path) -> None:
+    """By cosign 3.1.1: `cosign sign --key cosign.key --use-signing-config=false --tlog-upload=false IMAGE`."""
+    (tmp_path / "cosign.pub").write_text(COSIGN_PUB)
+    (signature,) = parse_bundle(COSIGN_BUNDLE)
+    rule = TrustRule("*", (), (str(tmp_path / "cosign.pub"),))
+    assert check_signatures(IMAGE, COSIGN_DIGEST, [signature], rule) == str(tmp_path / "cosign.pub")
+    changed = replace(signature, text=signature.text.replace(b"sign/v1", b"sign/v2"))
+    with pytest.raises(UnknownKeyError):
+        check_signatures(IMAGE, COSIGN_DIGEST, [changed], rule)
 
 
 @pytest.mark.parametrize("name", ["h.io/team/tool", "h.io/x:1.0", "h.io:5000/x", "", "x", "h.io/x/../x"])
@@ -113,3 +126,20 @@ def test_a_rule_names_the_identities_that_a_mirror_has_signatures_of(keys: tuple
     assert check([signature], keys[0], identities=("ghcr.io/org/*",)) == "one.pub"
     with pytest.raises(VerificationError):
         check([signature], keys[0], identities=("ghcr.io/other/*",))
+
+
+COSIGN_DIGEST = "sha256:d873e73a0134c90d534ff7836aefb5060c67d53ac51e4cee361774c66ffe2ce0"
+COSIGN_PUB = """-----BEGIN PUBLIC KEY-----
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE/rGlDBvUlc+AaekZb+HQW4X8WgVd
+14vMmfbUP8t85AWPa+P66GgI3Saj4ZTO8dwT2o9k8SnfIC2tg+Z1gs7Mxw==
+-----END PUBLIC KEY-----
+"""
+COSIGN_BUNDLE = (
+    b'{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json","verificationMaterial":{"publicKey":{"hint":'
+    b'"0k2J0qHx1x/cpvlw1DRN5xvpI4JydRihAauoDOVyZUU="}},"dsseEnvelope":{"payload":"eyJfdHlwZSI6Imh0dHBzOi8vaW4td'
+    b"G90by5pby9TdGF0ZW1lbnQvdjEiLCJzdWJqZWN0IjpbeyJkaWdlc3QiOnsic2hhMjU2IjoiZDg3M2U3M2EwMTM0YzkwZDUzNGZmNzgzNm"
+    b"FlZmI1MDYwYzY3ZDUzYWM1MWU0Y2VlMzYxNzc0YzY2ZmZlMmNlMCJ9LCJhbm5vdGF0aW9ucyI6e319XSwicHJlZGljYXRlVHlwZSI6Imh"
+    b'0dHBzOi8vc2lnc3RvcmUuZGV2L2Nvc2lnbi9zaWduL3YxIiwicHJlZGljYXRlIjp7fX0=","payloadType":"application/vnd.in-'
+    b'toto+json","signatures":[{"sig":"MEUCIQC43QJlbTZchTtpGTfabH04ai9v/IWIIna7EVaqzDTuPgIgSn+bDhAzR54pyGuNgQ7B'
+    b'gJALjHMXYTNHVQLLTo59GkE="}]}}'
+)

@@ -20,7 +20,7 @@ from hpcmod.images.web.credentials import Access, Credentials
 from hpcmod.images.web.repository import Repository
 from hpcmod.images.web.upload import Counted, WritableRepository
 from tests.fault_proxy import Fault, Proxy, run_proxy
-from tests.registry import PASSWORD, USER, Registry, make_certificate, run_registry, why_no_registry
+from tests.registry import INDEX, PASSWORD, USER, Registry, make_certificate, run_registry, why_no_registry
 
 pytestmark = pytest.mark.slow
 
@@ -72,6 +72,19 @@ def test_a_manifest_is_read_by_tag_and_by_digest(
     digest, text = at(registry.host, session).manifest("1")
     assert digest == pushed["digest"] == f"sha256:{hashlib.sha256(text).hexdigest()}"
     assert at(registry.host, session).manifest(digest) == (digest, text)
+
+
+@pytest.mark.parametrize("status", [200, 404, 405])
+def test_what_refers_to_an_image_is_read_from_its_list_or_an_older_registrys_tag(
+    registry: Registry, proxy: Proxy, pushed: dict[str, Any], session: requests.Session, status: int
+) -> None:
+    image = registry.push_image(NAME, [b"referred to", str(status).encode()], tag="other")["digest"]
+    listed = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [{**pushed, "digest": f"sha256:{'f' * 64}"}]}
+    assert at(registry.host, session).referrers(image) == ()
+    registry.push_manifest(NAME, image.replace(":", "-"), {**listed, "manifests": [pushed]})
+    proxy.faults.append(Fault("/referrers/", status=status, body=json.dumps(listed).encode()))
+    (found,) = at(proxy.host, session).referrers(image)
+    assert found.digest == (f"sha256:{'f' * 64}" if status == 200 else pushed["digest"])
 
 
 def test_a_configuration_is_read_by_its_descriptor(proxy: Proxy, session: requests.Session) -> None:
