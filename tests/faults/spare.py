@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import runpy
-import signal
 import socket
 import subprocess
 import sys
@@ -82,8 +81,8 @@ class _Popen(subprocess.Popen):  # type: ignore[type-arg]
 
     def _execute_child(self, args: Any, executable: Any, *rest: Any) -> None:
         _, _, _, cwd, env = rest[:5]
-        tied = isinstance(args, list) and len(args) > 6 and args[1:4] == ["-I", "-S", "-c"]
-        if not (tied and Path(args[6]).name == "eb" and self.spares):
+        tied = isinstance(args, list) and len(args) > 7 and args[1:4] == ["-I", "-S", "-c"]
+        if not (tied and Path(args[7]).name == "eb" and self.spares):
             super()._execute_child(args, executable, *rest)  # type: ignore[misc]
             return
         child, ours = self.spares.pop(0)
@@ -92,8 +91,8 @@ class _Popen(subprocess.Popen):  # type: ignore[type-arg]
         files = [number if file == -1 else file for number, file in enumerate(given)]
         umask = os.umask(0)
         os.umask(umask)
-        asked = {"argv": args[7:], "env": dict(env), "cwd": str(cwd or Path.cwd()), "session": bool(rest[19])}
-        asked["umask"] = umask
+        asked = {"argv": args[8:], "env": dict(env), "cwd": str(cwd or Path.cwd()), "session": bool(rest[19])}
+        asked |= {"umask": umask, "tie": int(args[6])}
         with ours:
             socket.send_fds(ours, [json.dumps(asked).encode()], files)
         self.pid, self._child_created = child, True
@@ -108,7 +107,7 @@ def _wait(calls: socket.socket) -> None:
         os._exit(0)
     call = json.loads(text)
     calls.close()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, call["tie"], 0, 0, 0)
     if os.getppid() != parent:
         os._exit(0)
     if call["session"]:

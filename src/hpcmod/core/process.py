@@ -27,11 +27,11 @@ _LOOK = 0.5  # seconds after which a silent program is checked
 _PATIENCE = 10  # seconds that a program has to clean up after it is asked to end
 _TIE = """
 import ctypes, os, sys
-ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGTERM: linux/prctl.h
+ctypes.CDLL(None).prctl(1, int(sys.argv[2]), 0, 0, 0)  # PR_SET_PDEATHSIG: linux/prctl.h
 if os.getppid() == int(sys.argv[1]):
-    os.execv(sys.argv[2], sys.argv[3:])
+    os.execv(sys.argv[3], sys.argv[4:])
 """
-"""Runs a program that gets SIGTERM when the process that started it dies, even of SIGKILL."""
+"""Runs a program that gets a signal when the process that started it dies, even of SIGKILL."""
 
 
 class Completed(NamedTuple):
@@ -49,7 +49,7 @@ def run(
     stdin: str | None = None,
     timeout: float | None = None,
     cwd: Path | None = None,
-    tied: bool = False,
+    tied: bool | signal.Signals = False,
 ) -> Completed:
     """Run a program to its end and return its result; the caller checks the exit status.
 
@@ -59,7 +59,7 @@ def run(
     `timeout`: Seconds after which the program is killed.
     `cwd`: The program's working directory; None for our own.
     `tied`: Whether the program ends with this process: it leads a session, which is ended on any exception, and gets
-        SIGTERM when this process is killed.
+        SIGTERM, or the given signal, when this process is killed.
 
     Raises LackingError if the program is not on this machine, or did not end in time.
     """
@@ -74,7 +74,7 @@ def run(
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        start_new_session=tied,
+        start_new_session=bool(tied),
     )
     with child:
         try:
@@ -121,14 +121,15 @@ def call(
 
 
 def _start(
-    argv: Sequence[str], *, env: Mapping[str, str] | None, cwd: Path | None, tied: bool, **how: Any
+    argv: Sequence[str], *, env: Mapping[str, str] | None, cwd: Path | None, tied: bool | signal.Signals, **how: Any
 ) -> subprocess.Popen[Any]:
     environ = os.environ if env is None else env
     program = argv[0] if "/" in argv[0] else which(argv[0], environ)
     if program is None:
         raise _cannot_start(argv[0], FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
     _LOG.debug("run %s in %s", CommandLine([program, *argv[1:]]), cwd or Path.cwd())
-    tie = [sys.executable, "-I", "-S", "-c", _TIE, str(os.getpid()), program] if tied else []
+    sent = signal.SIGTERM if tied is True else tied
+    tie = [sys.executable, "-I", "-S", "-c", _TIE, str(os.getpid()), str(int(sent)), program] if tied else []
     try:
         return subprocess.Popen([*tie, *argv], executable=None if tied else program, env=env, cwd=cwd, **how)
     except OSError as err:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import locale
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -79,8 +80,9 @@ def report_exit_code(code: int, environ: Mapping[str, str]) -> None:
 
 
 def run_eb(arguments: Sequence[str], environ: Mapping[str, str]) -> Completed:
-    """Run `eb` to its end and return its result; otherwise like `call_eb`."""
-    return run([find_eb(environ), *arguments], env=isolated(environ), cwd=_NEUTRAL, tied=True)
+    """Run an `eb` that takes no locks to its end and return its result; otherwise like `call_eb`."""
+    # EasyBuild 5.4 can survive a SIGTERM that comes while it reads its configuration
+    return run([find_eb(environ), *arguments], env=isolated(environ), cwd=_NEUTRAL, tied=signal.SIGKILL)
 
 
 def find_eb(environ: Mapping[str, str]) -> str:

@@ -145,13 +145,16 @@ def test_no_program_of_the_working_directory_is_started_by_its_name(planted: str
     assert run([f"./{planted}"], env={"PATH": path}).stdout == "planted\n"
 
 
-@pytest.mark.parametrize("door", ["run", "call"])
+@pytest.mark.parametrize(("door", "tied"), [("run", "True"), ("call", "True"), ("run", "signal.SIGKILL")])
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
-def test_a_tied_program_ends_with_the_process_that_started_it(tmp_path: Path, door: str, sent: signal.Signals) -> None:
+def test_a_tied_program_ends_with_the_process_that_started_it(
+    tmp_path: Path, door: str, tied: str, sent: signal.Signals
+) -> None:
     there = tmp_path / "pid"
-    child = f"import os, time; open({str(there)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
-    code = f"import sys; from hpcmod.core.process import {door}; {door}([sys.executable, '-c', {child!r}], tied=True)"
-    parent = subprocess.Popen(python(code))
+    deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN); " if tied != "True" and sent == signal.SIGKILL else ""
+    child = f"import os, signal, time; {deaf}open({str(there)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    code = f"from hpcmod.core.process import {door}; {door}([sys.executable, '-c', {child!r}], tied={tied})"
+    parent = subprocess.Popen(python(f"import signal, sys; {code}"))
     try:
         _wait_for(lambda: there.exists() and bool(there.read_text()))
         number = int(there.read_text())
