@@ -54,8 +54,10 @@ def rule_signal(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_no_wait(job: ScriptContext) -> Iterator[Fault]:
     starts = [call for call in job.calls if call.srun is not None or call.container or call.name in MPIRUN]
+    own = (call for call in job.own if job.script.options and not call.places & {"branch", "function"})
+    starts += [call for call in own if call.name not in TOOLS | {""}]
     behind = [call.line for call in starts if call.background]
-    if not behind or any(call.name == "wait" for call in job.calls):
+    if not behind or any(call.name in ("wait", "sleep", "tail") for call in job.calls):
         return
     after = (call for call in job.calls if call.line > behind[-1] and not call.background)
     if all(call.name in TOOLS | {""} and "loop" not in call.places and call.srun is None for call in after):

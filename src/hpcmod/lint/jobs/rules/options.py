@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import PurePath
+from posixpath import normpath
 
-from hpcmod.lint.jobs.reading.context import Fault, ScriptContext
+from hpcmod.lint.jobs.reading.context import TOOLS, Fault, ScriptContext
 from hpcmod.lint.jobs.reading.options import SLURM_SHORT, Option
 from hpcmod.lint.jobs.reading.slurm_names import SBATCH_OPTIONS, SRUN_ONLY
 
@@ -28,7 +29,7 @@ _FORMS = (
     ("time", r"(\d+-)?\d+(:\d+){0,2}|\d+-|INFINITE|UNLIMITED", "a time in Slurm's format, which has no units", ""),
     ("mem(?:-per-.pu)?", r"\d+[KMGT]?B?", "an amount of memory", "NUMBERG"),
     ("partition", r"[^][<>]*", "a name", "NAME"),
-    ("array", rf"{_TASKS}(?:,{_TASKS})*(?:%\d+\]?)?", "a list of task numbers", "1-10"),
+    ("array", rf"{_TASKS}(?:,{_TASKS})*(?:%\d+\]?)?", "a list of task numbers", "FIRST-LAST"),
     ("mail-type", rf"(?:{_EVENT},)*{_EVENT},?", "a list of Slurm's events", "END,FAIL"),
 )
 """Options: names, how sbatch reads a value, in words, and an example. Tried with sbatch 22.05."""
@@ -44,7 +45,7 @@ def rule_unknown_option(job: ScriptContext) -> Iterator[Fault]:
         if option.name == "tasks" and (several or option not in job.script.options):
             problem = "--tasks is short for --tasks-per-node: as many tasks on each node"
             yield option.line, problem, f"Write --ntasks={option.value}."
-        elif option.name in ("f", "g", "j", "y", "z"):
+        elif option.name in ("f", "g", "j", "y", "z") and f" -{option.name}" in job.script.lines[option.line - 1]:
             yield option.line, f"Slurm has no option -{option.name}", "Write -- before the name of an option."
     for option in job.script.options:
         name, value = option.name, f"={option.value}" if option.value else ""
@@ -116,11 +117,14 @@ def rule_memory_unit(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_too_much_memory(job: ScriptContext) -> Iterator[Fault]:
     kind, option = job.node_type, job.option("mem")
-    amount = _MEMORY.fullmatch(option.value) if option else None
-    asked = int(amount[1]) * _MIB[amount[2].upper() or "M"] if amount else 0
-    if option and kind and asked > kind.memory_gib * 1024 > 0:
+    if option and kind and _mebibytes(option.value) > kind.memory_gib * 1024 > 0:
         problem = f"--mem={option.value}, but a job may use {kind.memory_gib}G of a node of type {kind.name}"
         yield option.line, problem, f"Write --mem={kind.memory_gib}G, or --mem=0 for all of it: Slurm refuses more."
+
+
+def _mebibytes(value: str) -> float:
+    amount = _MEMORY.fullmatch(value)
+    return int(amount[1]) * _MIB[amount[2].upper() or "M"] if amount else 0
 
 
 def rule_contradiction(job: ScriptContext) -> Iterator[Fault]:
@@ -149,8 +153,13 @@ def rule_repeated_option(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_log_directory(job: ScriptContext) -> Iterator[Fault]:
-    names = (job.expand(word.plain) for call in job.calls if call.name == "mkdir" for word in call.program[1:])
-    made = {each for path in map(PurePath, names) for each in (path, *(() if path.is_absolute() else path.parents))}
+    made: set[PurePath] = set()
+    here = PurePath()
+    for call in (call for call in job.calls if call.name in ("cd", "mkdir")):
+        for path in (_submitted(job.expand(word.plain)) for word in call.program[1:]):
+            made |= {path, here / path} if call.name == "mkdir" else set()
+            here = path if call.name == "cd" else here
+    made |= {parent for path in made if not path.is_absolute() for parent in path.parents}
     submits = any(call.name == "sbatch" for call in job.calls)  # and makes the directory before the job
     logs = filter(None, (job.option("error"), job.option("output")))
     for directory, option in {log.value.rpartition("/")[0].rstrip("/"): log for log in logs}.items():
@@ -161,9 +170,15 @@ def rule_log_directory(job: ScriptContext) -> Iterator[Fault]:
         elif re.search(r"%\d*[jJA]", directory) and not submits:
             problem = f"{directory} cannot exist before the job has its number, and Slurm does not create it"
             yield option.line, problem, "Use the number only in the name of the file."
-        elif PurePath(directory) in made - {PurePath()} and not submits and not exists:
+        elif PurePath(normpath(directory)) in made - {PurePath()} and not submits and not exists:
             problem = f"{directory} is created by the job, but Slurm opens the log first: the job fails at once"
             yield option.line, problem, f"Run mkdir -p {directory} once, before sbatch."
+
+
+def _submitted(name: str) -> PurePath:
+    """Return a path as seen from the directory of the submission."""
+    given = re.sub(r"\$\{\w+:?-(.*)\}", r"\1", name)
+    return PurePath(normpath(re.sub(r"^\$(?:\{?(?:SLURM_SUBMIT_DIR|PWD)\}?|\(pwd\))(?:/+|$)", "", given) or "."))
 
 
 def rule_array_log(job: ScriptContext) -> Iterator[Fault]:
@@ -175,6 +190,37 @@ def rule_array_log(job: ScriptContext) -> Iterator[Fault]:
         name = f"{stem}-%A_%a.{ending}" if dot and "/" not in ending else f"{option.value}-%A_%a"
         problem = f"all tasks of the array write to {option.value} at the same time"
         yield option.line, problem, f"Add the task to the name: {name}."
+
+
+_THREADS = re.compile(
+    r" (?:--(?:num[-_])?n?threads?|--cpus|--runThreadN|-num_threads|--CPU)[ =](\d+)\b|"
+    r"^(?:bwa|bwa-mem2|minimap2|spades\.py|fastqc|megahit) .*?-t (\d+)\b|^(?:hisat2|bowtie2?|salmon) .*?-p (\d+)\b"
+)
+_MOST_MEMORY = re.compile(r" (?:-Xmx|--max_memory[ =])(\d+)([MG])\b", re.IGNORECASE)
+_LINE_OF_TASK = re.compile(
+    r"(?:\bsed\s+-n\s+|\bhead\s+-(?:n\s*)?|NR\s*==\s*)['\"]*\$\{?SLURM_ARRAY_TASK_ID\}?['\"]*\s*(?:p\b|\W)"
+)
+
+
+def rule_program_limits(job: ScriptContext) -> Iterator[Fault]:
+    cpus = (job.number("cpus-per-task") or 0) * (job.ranks() or 1) if not job.option("exclusive") else 0
+    asked = job.option("mem")
+    memory = _mebibytes(asked.value) if asked else 0
+    for call in (call for call in job.calls if call.name not in TOOLS - {"eval"}):
+        text = job.expand(call.arguments())
+        threads, most = _THREADS.search(text), _MOST_MEMORY.search(text)
+        if threads and int(next(filter(None, threads.groups()))) > cpus > 0:
+            yield call.line, f"{threads[0].strip()}, but the job has {cpus} CPUs", "Ask for as many by --cpus-per-task."
+        if asked and most and _mebibytes(most[1] + most[2]) > memory > 0:
+            problem = f"{most[0].strip()}, but the job has {asked.value}: Slurm ends a program that needs more"
+            yield call.line, problem, "Ask for more than that by --mem."
+
+
+def rule_array_index(job: ScriptContext) -> Iterator[Fault]:
+    array = job.option("array")
+    for number, line in job.script.code if array and re.match(r"\[?0[-,:]", array.value) else ():
+        if array and _LINE_OF_TASK.search(line):
+            yield number, f"--array={array.value} has a task 0, and no file has a line 0", "Begin the array with 1."
 
 
 def rule_too_many_cpus(job: ScriptContext) -> Iterator[Fault]:

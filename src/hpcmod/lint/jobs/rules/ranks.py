@@ -137,7 +137,8 @@ def rule_launcher_tasks(job: ScriptContext) -> Iterator[Fault]:
         for name in launchers_of(call) if each > 1 else ():
             if name not in _refused(job):
                 problem = f"{name} starts all ranks of its node, but srun starts it {each} times per node"
-                yield call.line, problem, f"#SBATCH --ntasks-per-node=1, or remove {name}."
+                given = "srun" if call.of_srun("ntasks-per-node") else "#SBATCH"
+                yield call.line, problem, f"Write {given} --ntasks-per-node=1, or remove {name}."
 
 
 def rule_early_expansion(job: ScriptContext) -> Iterator[Fault]:
@@ -153,20 +154,6 @@ def rule_early_expansion(job: ScriptContext) -> Iterator[Fault]:
             if any(f"${name}" in file for file in command.outputs):
                 problem = f"${name} in the file name is expanded by the batch shell: all ranks write to one file"
                 yield command.line, problem, "srun --output=%x-%j-%t.log writes one file for each task."
-
-
-def rule_rank_of_batch(job: ScriptContext) -> Iterator[Fault]:
-    ranks = {variable.line for variable, _ in job.settings if "RANK" in variable.name}
-    names = _OF_A_TASK[:2] if job.number("nodes") == 1 else _OF_A_TASK  # the only node has number 0
-    for call in job.own:
-        of_first = re.search(r"(?:-eq|==?) 0\b", call.arguments())
-        once = call.srun is None and not call.places & {"function", "branch"} and not of_first
-        for word in call.words if once and call.line not in ranks and call.name not in ("echo", "printf") else ():
-            early = [name for name in names if is_unescaped(word.text, name)]
-            harmless = re.search(r"VISIBLE|=[\"']?/tmp/.*SLURM_NODEID", word.text) or _NUMBERS_NODES.search(word.text)
-            if early and not harmless:
-                problem = f"${early[0]} is 0 in the batch script, which runs once, on the first node"
-                yield word.line, problem, "Read it in the step: srun bash -c '...' in single quotes."
 
 
 def rule_device_of_rank(job: ScriptContext) -> Iterator[Fault]:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from hpcmod.lint.jobs.reading.calls import Variable
 from hpcmod.lint.jobs.reading.context import Fault, ScriptContext
 
 _INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME")
+
+_READ = {
+    "APPTAINER_CACHEDIR", "CUDA_VISIBLE_DEVICES", "DYLD_LIBRARY_PATH", "HF_DATASETS_CACHE", "LD_LIBRARY_PATH",
+    "MASTER_ADDR", "MKL_NUM_THREADS", "NCCL_DEBUG", "NCCL_IB_DISABLE", "NCCL_SOCKET_IFNAME", "NUMEXPR_NUM_THREADS",
+    "OMP_NUM_THREADS", "OMP_PROC_BIND", "OPENBLAS_NUM_THREADS", "PYTHONPATH", "PYTORCH_CUDA_ALLOC_CONF",
+    "SINGULARITY_CACHEDIR", "SRUN_CPUS_PER_TASK", "TOKENIZERS_PARALLELISM", "TRANSFORMERS_CACHE", "WANDB_API_KEY",
+}  # fmt: skip
+"""Variables that programs read, and that are often misspelt."""
 
 
 def _seen(variable: Variable) -> str:
@@ -34,6 +43,9 @@ def rule_unknown_setting(job: ScriptContext) -> Iterator[Fault]:
         elif match := re.match(r"(SINGULARITY|APPTAINER)_ENV_(?=\w)|SINGULARTYENV_", variable.name):
             right = f"{match[1] or 'SINGULARITY'}ENV_{variable.name[match.end() :]}"
             yield variable.line, f"the runtime does not read {variable.name}", f"Write {right}."
+        elif variable.exported and variable.name not in _READ and f"${variable.name}" not in job.text:
+            for right in get_close_matches(variable.name, _READ, 1, 0.93):
+                yield variable.line, f"{variable.name} looks like {right}, and no program reads it", f"Write {right}."
 
 
 def rule_device_twice(job: ScriptContext) -> Iterator[Fault]:
@@ -48,3 +60,12 @@ def rule_device_twice(job: ScriptContext) -> Iterator[Fault]:
         elif name == "HIP_VISIBLE_DEVICES" and by_rocr:
             problem = "HIP_VISIBLE_DEVICES indexes ROCR_VISIBLE_DEVICES: with both, ranks above 0 have no GPU"
             yield variable.line, problem, "Set only ROCR_VISIBLE_DEVICES."
+
+
+def rule_device_number(job: ScriptContext) -> Iterator[Fault]:
+    for variable, call in job.settings:
+        given = max(job.gpus_per_node() or 0, job.gpus_per_node(call) or 0)
+        numbers = re.fullmatch(r"\d+(?:,\d+)*", variable.value) if _seen(variable) == "CUDA_VISIBLE_DEVICES" else None
+        if numbers and not job.whole_nodes and max(map(int, numbers[0].split(","))) >= given > 0:
+            problem = f"{_seen(variable)}={numbers[0]}, but the job has {given} GPU{'s' * (given > 1)}, counted from 0"
+            yield variable.line, problem, "Remove it: Slurm sets it."

@@ -7,20 +7,17 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import accumulate
 
-from hpcmod.lint.jobs.reading.context import MODULE_COMMAND, Fault, ScriptContext, is_unescaped
-from hpcmod.lint.jobs.reading.slurm_names import OF_OTHER_SCHEDULERS, VARIABLES
+from hpcmod.lint.jobs.reading.context import MODULE_COMMAND, Fault, ScriptContext
+from hpcmod.lint.jobs.reading.slurm_names import OF_OPTIONS, OF_OTHER_SCHEDULERS, VARIABLES
 
 _USED = re.compile(r"\$(?:\{(\w+)([^}]*)\}|(\w+))")
 _DASHES = "".join(chr(code) for code in (*range(0x2010, 0x2015), 0x2212))
 _QUOTES = "".join(chr(code) for code in (*range(0x2018, 0x2020), 0xB4, 0xAB, 0xBB))
 _DASHED = rf"-?[{_DASHES}][-{_DASHES}]*[A-Za-z]"
-_BUILTINS = {"cd", "source", ".", "export", "eval", "set", "unset", "ulimit", "trap", "alias", "conda activate"}
 _OF_MODULE = ("load", "unload", "avail", "purge", "list", "swap", "use", "restore")
-_OF_CONTAINER = ("WITH_CONDA", "WITH_VENV", "WITH_CONDA_VENV", "INIT_CONDA_VENV")
-"""Variables that are set only in the container, on LUMI and with hpcmod's modules."""
 _FOR_PROGRAMS = re.compile(
     r"(?:NCCL|RCCL|FI|MIOPEN|HSA|HIP|ROCR|CUDA|OMP|MPICH|UCX|GLOO|TORCH|PYTORCH|TRITON|SINGULARITYENV|"
-    r"APPTAINERENV|SINGULARITY|APPTAINER|TOKENIZERS)_\w+|MASTER_(?:ADDR|PORT)|PYTHONPATH|WANDB_(?:API_KEY|MODE|PROJECT|ENTITY|DIR)|"
+    r"APPTAINERENV|SINGULARITY|APPTAINER|TOKENIZERS)_\w+|PYTHONPATH|WANDB_(?:API_KEY|MODE|PROJECT|ENTITY|DIR)|"
     r"HF_(?:HOME|TOKEN|(?:HUB|DATASETS)_\w+)"
 )
 _OF_SCRIPTS = re.compile(
@@ -93,19 +90,25 @@ def rule_typeset_characters(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_slurm_variable(job: ScriptContext) -> Iterator[Fault]:
-    for name, line in {} if job.sources else _unset(job):
-        if name in OF_OTHER_SCHEDULERS and not re.search(rf"-[nzv] +\"?(?:\$\{{?)?{name}|#PBS|#\$ |qsub", job.text):
+    for name, line in _unset(job, ()):
+        tested = rf"\[[^\]]*\b{name}\b|-[nzv] +\"?\$?{name}|#PBS|#BSUB|#\$ |qsub"
+        if name in OF_OTHER_SCHEDULERS and not re.search(tested, job.text):
             right = OF_OTHER_SCHEDULERS[name]
             yield line, f"${name} is a variable of another scheduler, so it is empty", f"Write ${right}."
         own = name in VARIABLES or not name.startswith("SLURM_") or name.startswith("SLURM_SPANK") or "_HET_" in name
-        if not own and (near := get_close_matches(name, VARIABLES, 1, 0.8)):
+        if not own and not job.sources and (near := get_close_matches(name, VARIABLES, 1, 0.8)):
             yield line, f"Slurm does not set ${name}, so it is empty", f"Write ${near[0]}."
+    for name, line in _unset(job, ("echo", "printf")) if job.script.options else ():
+        option = name.removeprefix("SLURM_").lower().replace("_", "-")
+        if name in OF_OPTIONS and not job.option(option) and not re.search(rf"\{{{name}:|-[nzv] +\S*{name}", job.text):
+            problem = f"Slurm sets ${name} only if --{option} is given, so it is empty"
+            yield line, problem, f"Add #SBATCH --{option}=NUMBER."
 
 
-def _unset(job: ScriptContext) -> Iterator[tuple[str, int]]:
+def _unset(job: ScriptContext, without: tuple[str, ...]) -> Iterator[tuple[str, int]]:
     """Yield variables that a shell expands but the script does not set: each once, where it is first used."""
     names = set(job.names)
-    for call in (call for call in job.calls if "branch" not in call.places):
+    for call in (call for call in job.calls if "branch" not in call.places and call.name not in without):
         for word in call.words:
             text = re.sub(r"'[^']*'", "", word.text) if not call.inner and word.text[:1] != '"' else word.text
             for match in _USED.finditer(text):
@@ -177,19 +180,3 @@ def rule_module_path(job: ScriptContext) -> Iterator[Fault]:
             whole = f"load {verb}" if verb[0].isalpha() else f"use {verb}"
             right = next(iter(get_close_matches(verb, _OF_MODULE, 1, 0.7)), whole)
             yield call.line, f"module has no command {verb}", f"Write module {right}."
-
-
-def rule_shell_in_container(job: ScriptContext) -> Iterator[Fault]:
-    for call in job.own:
-        name = call.program[0].plain if call.program else ""
-        if call.container and call.container.verb == "exec" and name in _BUILTINS:
-            problem = f"{name} is a shell builtin, not a program in the container"
-            yield call.program[0].line, problem, f"Write bash -c '{name} ... && program' after the image."
-
-
-def rule_container_variable(job: ScriptContext) -> Iterator[Fault]:
-    for word in (word for call in job.own if call.container for word in call.words):
-        for name in _OF_CONTAINER:
-            if name not in job.names and is_unescaped(word.text, name):
-                problem = f"${name} is a variable of the container, which is empty in the batch shell"
-                yield word.line, problem, f"Write it in single quotes: bash -c '${name}; program'."

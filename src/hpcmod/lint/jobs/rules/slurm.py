@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.lint.jobs.reading.calls import Call
-from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, TOOLS, Fault, ScriptContext, is_distributed
+from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, Fault, ScriptContext, is_distributed
 from hpcmod.lint.jobs.reading.options import SLURM_SHORT, Option
+from hpcmod.lint.jobs.reading.slurm_names import SBATCH_OPTIONS
 
 _MISSPELT = re.compile(r"(?:[ \t]+#SBATCH|#(?!SBATCH)[SBATCH]{5,7})[ \t]*-|#sbatch[ \t]+-(?:-\S+|\w ?\S+)[ \t]*(?:#|$)")
 _APART = re.compile(r"[ \t]*#[ \t]+SBATCH[ \t]+-")
@@ -54,7 +55,7 @@ def rule_misplaced_equals(job: ScriptContext) -> Iterator[Fault]:
             option = match[0].split()[-1]
             cure = f"Write {option.replace('=', ' ')}, or --{SLURM_SHORT.get(name, 'NAME')}={option[3:]}."
             yield number, f"{option}: after a single letter the `=` is part of the value", cure
-        elif name in SLURM_SHORT.values():
+        elif name in SBATCH_OPTIONS:
             problem = f"-{name}: a single dash is for one-letter options, here -{name[0]}"
             yield number, problem, f"Write --{name}=..."
 
@@ -110,17 +111,6 @@ def rule_cpus_per_gpu(job: ScriptContext) -> Iterator[Fault]:
         asked = f"{cpus} CPUs for each of {ranks} tasks"
         problem = f"{asked}, but {job.site.name} requires {ratio} for each of {gpus} GPUs"
         yield option.line if option else 1, problem, f"#SBATCH --cpus-per-task={ratio * gpus // ranks}"
-
-
-def rule_srun_cpus(job: ScriptContext) -> Iterator[Fault]:
-    asked, release = job.option("cpus-per-task"), job.site.job.slurm
-    if not asked or "SRUN_CPUS_PER_TASK" in job.names or not "22.05" <= release <= "23.02":
-        return
-    for call in job.steps:
-        told = any(call.of_srun(name) for name in ("cpus-per-task", "cpu-bind", "exact", "overlap"))
-        if call.name not in TOOLS and not told:
-            problem = f"srun of Slurm {release} does not inherit --cpus-per-task={asked.value}: tasks get 1 CPU"
-            yield call.line, problem, "srun --cpus-per-task=$SLURM_CPUS_PER_TASK ..."
 
 
 def rule_export_none(job: ScriptContext) -> Iterator[Fault]:
