@@ -27,7 +27,7 @@ CEILINGS = {
     "src/hpcmod/building": 2660,
     "src/hpcmod/notebooks": 1030,
     "src/hpcmod/runs": 6785,
-    "src/hpcmod/lint": 2675,  # 75 more: six kinds of mistakes that four readers missed; four rules went
+    "src/hpcmod/lint": 2690,  # 90 more: seven kinds of mistakes that four readers missed; four rules went
     "src/hpcmod/importing": 2195,
     "tests": 4611,  # 26 more: bundles as cosign 3 makes them
     "tests/bench": 1110,

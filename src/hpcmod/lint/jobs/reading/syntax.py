@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _QUOTED = re.compile(r"\\\n|'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.DOTALL)
 _COMMANDS = {"command", "declaration_command", "unset_command", "variable_assignment", "variable_assignments"}
 _NO_WORD = {"file_redirect", "herestring_redirect", "heredoc_redirect", "comment", ";"}
+_TO_FILES = {">", ">>", "&>", "&>>", ">|"}
 _IN_TESTS = {"binary_expression", "unary_expression", "parenthesized_expression", "negation_expression"}
 _PLACES = {
     "function_definition": "function",
@@ -173,7 +174,7 @@ class _Reading:
         outputs, documents = list(command.outputs), list(command.documents)
         for node in redirects:
             to = node.child_by_field_name("destination") if node.type == "file_redirect" else None
-            if to is not None and any(">" in each.type for each in node.children):
+            if to is not None and any(each.type in _TO_FILES for each in node.children):
                 outputs.append(Word(self._text(to), 0).plain)
             elif node.type == "heredoc_redirect":
                 parts = {each.type: each for each in node.children}

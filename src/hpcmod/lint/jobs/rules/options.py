@@ -193,13 +193,13 @@ def rule_array_log(job: ScriptContext) -> Iterator[Fault]:
 
 
 _THREADS = re.compile(
-    r" (?:--(?:num[-_])?n?threads?|--cpus|--runThreadN|-num_threads|--CPU)[ =](\d+)\b|"
+    r" (?:--?(?:\w+[-_])*n?threads?|--cpus|--nproc|--runThreadN|--CPU)[ =](\d+)\b|"
     r"^(?:bwa|bwa-mem2|minimap2|spades\.py|fastqc|megahit) .*?-t (\d+)\b|^(?:hisat2|bowtie2?|salmon) .*?-p (\d+)\b"
 )
-_MOST_MEMORY = re.compile(r" (?:-Xmx|--max_memory[ =])(\d+)([MG])\b", re.IGNORECASE)
-_LINE_OF_TASK = re.compile(
-    r"(?:\bsed\s+-n\s+|\bhead\s+-(?:n\s*)?|NR\s*==\s*)['\"]*\$\{?SLURM_ARRAY_TASK_ID\}?['\"]*\s*(?:p\b|\W)"
+_MOST_MEMORY = re.compile(
+    r" (?:-Xmx|--max_memory[ =])(\d+[MG])\b|^spades\.py .*?(?:-m|--memory)[ =](\d+)\b", re.IGNORECASE
 )
+_LINE_OF_TASK = r"(?:\bsed\s+-n\s+|\bhead\s+-(?:n\s*)?|NR\s*==\s*)['\"]*\$\{?SLURM_ARRAY_TASK_ID\}?['\"]*\s*(?:p\b|\W)"
 
 
 def rule_program_limits(job: ScriptContext) -> Iterator[Fault]:
@@ -210,16 +210,21 @@ def rule_program_limits(job: ScriptContext) -> Iterator[Fault]:
         text = job.expand(call.arguments())
         threads, most = _THREADS.search(text), _MOST_MEMORY.search(text)
         if threads and int(next(filter(None, threads.groups()))) > cpus > 0:
-            yield call.line, f"{threads[0].strip()}, but the job has {cpus} CPUs", "Ask for as many by --cpus-per-task."
-        if asked and most and _mebibytes(most[1] + most[2]) > memory > 0:
-            problem = f"{most[0].strip()}, but the job has {asked.value}: Slurm ends a program that needs more"
+            yield call.line, f"{_end_of(threads)}, but the job has {cpus} CPUs", "Ask for as many by --cpus-per-task."
+        if asked and most and _mebibytes(most[1] or f"{most[2]}G") > memory > 0:
+            problem = f"{_end_of(most)}, but the job has {asked.value}: Slurm ends a program that needs more"
             yield call.line, problem, "Ask for more than that by --mem."
+
+
+def _end_of(match: re.Match[str]) -> str:
+    return " ".join(match[0].split()[-2:])
 
 
 def rule_array_index(job: ScriptContext) -> Iterator[Fault]:
     array = job.option("array")
-    for number, line in job.script.code if array and re.match(r"\[?0[-,:]", array.value) else ():
-        if array and _LINE_OF_TASK.search(line):
+    for number, line in enumerate(job.script.lines, 1):
+        reads = re.search(rf"^[^#]*{_LINE_OF_TASK}", line)
+        if reads and array and re.match(r"\[?0[-,:]", array.value):
             yield number, f"--array={array.value} has a task 0, and no file has a line 0", "Begin the array with 1."
 
 

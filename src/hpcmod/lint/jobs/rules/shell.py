@@ -152,6 +152,13 @@ def rule_conda_activate(job: ScriptContext) -> Iterator[Fault]:
             return
 
 
+def rule_file_number(job: ScriptContext) -> Iterator[Fault]:
+    for call in job.own:
+        for name in {"1", "2"} & {*call.outputs}:
+            problem = f"this writes to a file that is named {name}: without & it is no stream"
+            yield call.line, problem, "Write 2>&1 to send errors to where the output goes."
+
+
 def rule_lost_status(job: ScriptContext) -> Iterator[Fault]:
     for before, call in zip(job.own, job.own[1:]):
         between = "\n".join(job.script.lines[before.line - 1 : call.line - 1])
