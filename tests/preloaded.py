@@ -38,6 +38,7 @@ tarfile tempfile tomllib urllib.request xml.sax yaml zipfile zstandard
 click hpcmod.core.cli.main hpcmod.catalogue.publishing.publish hpcmod.catalogue.visible.notices hpcmod.compat.compat
 hpcmod.compat.fit hpcmod.catalogue.cli.install hpcmod.catalogue.cli.publish hpcmod.catalogue.cli.find
 hpcmod.modules.shared_prefix hpcmod.modules.store hpcmod.modules.user_layer hpcmod.machine.machine
+hpcmod.images.inspect.contents hpcmod.packages.changing hpcmod.packages.shipped
 """
 """Modules that `eb` and `hpcmod publish` import."""
 
@@ -109,7 +110,7 @@ def _import() -> None:
         import_easybuild()
         importlib.import_module("easybuild.easyblocks.generic.containermodule")
         _import_plugins()
-    _compile_templates()
+    _fill_caches()
 
 
 def _import_plugins() -> None:
@@ -124,13 +125,17 @@ def _import_plugins() -> None:
     fancylogger._getCallingClassName = lambda depth: fancylogger.OPTIMIZED_ANSWER  # otherwise it reads all sources
 
 
-def _compile_templates() -> None:
-    """Compile the templates of run scripts and modulefiles: both renderers keep them."""
+def _fill_caches() -> None:
+    """Read the site profiles, list EasyBuild's toolchains, and compile the templates: programs read these once."""
     import jinja2
+    from easybuild.tools.toolchain.utilities import search_toolchain
 
     from hpcmod.core.resources import module_templates, runscript_files
+    from hpcmod.machine import load_site
     from hpcmod.modules.text import modulefile, runscript
 
+    search_toolchain("")
+    load_site(None, {})
     for module, templates in ((runscript, runscript_files()), (modulefile, module_templates())):
         environment = module._environment(tuple(templates.items()))
         for name in environment.list_templates(extensions=["j2"]):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from tests.preloaded import EASYBUILD, call
+from tests.preloaded import EASYBUILD, HPCMOD, call
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 TIMEOUT = 600.0
@@ -68,6 +68,7 @@ class Stack:
         path = os.pathsep.join(dict.fromkeys(places))  # Lmod drops duplicates, which is not hpcmod's doing
         own = {"PATH": path, "HOME": str(home), "USER": getpass.getuser(), "LMOD_PAGER": "none", "LC_ALL": "C.UTF-8"}
         own["LMOD_TERM_WIDTH"] = "80"  # otherwise, each start of Lmod starts two programs to find that out
+        own["EASYBUILD_DISABLE_GENERATE_DEVEL_MODULE"] = "1"  # so that `eb` loads each module only once
         return {**kept, **own, "EB_PYTHON": str(self.python), **more}
 
 
@@ -191,6 +192,13 @@ class EasyBuild:
             return done
         argv = ["bash", "-c", 'exec "$@" 2>&1', "eb", *self.command(*args)]
         return run(argv, environ, cwd or self.top)
+
+    def hpcmod(self, *words: str | Path, cwd: Path | None = None, **env: str) -> Done:
+        """Run `hpcmod WORDS`, which starts this `eb`. The caller must check the return code."""
+        own = self.environment()
+        environ = {**own, "PATH": f"{write_eb(self.stack, self.top)}:{own['PATH']}", **env}
+        line = [str(self.stack.python.parent / "hpcmod"), *map(str, words)]
+        return call(self.stack.python, HPCMOD, line, environ, cwd or self.top) or run(line, environ, cwd or self.top)
 
 
 @dataclass(frozen=True)

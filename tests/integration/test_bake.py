@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.integration.conftest import installed, sha256_of, use_image, write_easyconfig
-from tests.stack import Done, EasyBuild, ModuleTool, run
+from tests.stack import EasyBuild, ModuleTool, run
 from tests.wheels import make_wheel
 
 pytestmark = pytest.mark.stack
@@ -18,13 +19,7 @@ LOOK = "import mine, packaging, sys; print(mine.__file__, packaging.__version__,
 
 @pytest.fixture
 def hpcmod(eb: EasyBuild):  # type: ignore[no-untyped-def]
-    environment = {**eb.environment(), "HPCMOD_SITE": "generic", "HOME": str(eb.top)}
-
-    def call(*words: str | Path) -> Done:
-        argv = [str(eb.stack.python.parent / "hpcmod"), *map(str, words)]
-        return run(argv, {**environment, "MODULEPATH": str(eb.modules)}, eb.top)
-
-    return call
+    return partial(eb.hpcmod, HPCMOD_SITE="generic", HOME=str(eb.top), MODULEPATH=str(eb.modules))
 
 
 def test_packages_are_baked_into_an_image_that_works_alone_and_as_a_module(  # type: ignore[no-untyped-def]

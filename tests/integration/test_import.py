@@ -11,7 +11,7 @@ import pytest
 
 from tests.corpus import make_squashfs
 from tests.foreign_recipes import write_edf, write_lumi, write_ngc, write_shpc, write_tree
-from tests.stack import Done, EasyBuild, ModuleTool, run
+from tests.stack import EasyBuild, ModuleTool, run
 
 pytestmark = pytest.mark.stack
 
@@ -30,17 +30,13 @@ for path in sys.argv[1:]:
 """
 
 
-def hpcmod(eb: EasyBuild, *args: str | Path) -> Done:
-    return run([str(eb.stack.python.parent / "hpcmod"), *map(str, args)], eb.environment(), eb.top)
-
-
 @pytest.fixture
 def imported(eb: EasyBuild, tmp_path: Path) -> list[dict[str, str]]:
     """The table rows of all converted recipes."""
     places = {"shpc": write_shpc, "lumi-eb": write_lumi, "ngc": write_ngc, "edf": write_edf}
     rows = []
     for kind, write in places.items():
-        done = hpcmod(eb, "import", kind, write(tmp_path / kind), "--output", tmp_path / "out", "--json")
+        done = eb.hpcmod("import", kind, write(tmp_path / kind), "--output", tmp_path / "out", "--json")
         assert done.returncode == 1, done.stderr  # each kind includes recipes that are refused
         rows += json.loads(done.stdout)["recipes"]
     assert not list(tmp_path.rglob("owned"))
@@ -69,7 +65,7 @@ def test_easybuild_reads_every_converted_recipe_and_its_checks_pass(
 def test_a_recipe_with_310_aliases_becomes_a_module_that_loads(
     eb: EasyBuild, lmod: ModuleTool, tiny_sif: Path, tmp_path: Path
 ) -> None:
-    hpcmod(eb, "import", "shpc", write_shpc(tmp_path / "in") / "ghcr.io/org/openfoam", "--output", tmp_path / "out")
+    eb.hpcmod("import", "shpc", write_shpc(tmp_path / "in") / "ghcr.io/org/openfoam", "--output", tmp_path / "out")
     text = (tmp_path / "out/o/openfoam/openfoam-v2012.eb").read_text()
     assert "image = " in text
     here = re.sub("image = .*", f"image = '{tiny_sif}'", text)
@@ -83,7 +79,7 @@ def test_a_recipe_with_310_aliases_becomes_a_module_that_loads(
 def test_makes_a_module_of_a_bare_sif(eb: EasyBuild, lmod: ModuleTool, tiny_sif: Path, tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     shutil.copy(tiny_sif, tmp_path / "images" / "tool_1.2.sif")
-    done = hpcmod(eb, "import", "sif", tmp_path / "images", "--output", tmp_path / "out")
+    done = eb.hpcmod("import", "sif", tmp_path / "images", "--output", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     installed = eb("--robot", tmp_path / "out", "tool-1.2.eb")
     assert installed.returncode == 0, installed.stdout
@@ -103,7 +99,7 @@ def test_an_environment_of_cscs_becomes_a_module_with_its_mounts_and_variables(
         f"base_environment = './base.toml'\nimage = 'quay.io#org/tool:1.2'\nmounts = ['{tmp_path}/plain:/plain:ro', "
         "'${SCRATCH}:/scratch']\n[env]\nMODE = \"it's mine\"\nPATH = '${PATH}:/custom/bin'\nNODE = '${WHO}-1'\n"
     )
-    done = hpcmod(eb, "import", "edf", tmp_path / "tool.toml", "--output", tmp_path / "out")
+    done = eb.hpcmod("import", "edf", tmp_path / "tool.toml", "--output", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "out/t/tool/tool-1.2.eb").read_text()
     (tmp_path / "tool-1.2.eb").write_text(re.sub("image = .*", f"image = '{tiny_sif}'", text))

@@ -49,9 +49,11 @@ class Venv:
     def environment(self, eb: EasyBuild, **more: str) -> dict[str, str]:
         """Return the environment of a user of this venv who has configured only the installation prefix."""
         env = eb.environment()
-        for name in ("EASYBUILD_ROBOT_PATHS", "PYTHONOPTIMIZE"):
+        for name in ("EASYBUILD_ROBOT_PATHS", "EASYBUILD_DISABLE_GENERATE_DEVEL_MODULE", "PYTHONOPTIMIZE"):
             del env[name]
-        return {**env, "PATH": f"{self.root / 'bin'}:{env['PATH']}", "EB_PYTHON": str(self.python), **more}
+        compiled = str(self.root.parent.parent / "byte-code")  # shared: `eb` compiles the standard library for `-O`
+        own = {"PATH": f"{self.root / 'bin'}:{env['PATH']}", "EB_PYTHON": str(self.python)}
+        return {**env, **own, "PYTHONPYCACHEPREFIX": compiled, **more}
 
     def pip(self, *args: str | Path) -> None:
         """Run pip for this venv, without network access; Python compiles what it imports."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import LUMI_IMAGE, PYTORCH, SNAPSHOT, TOY, Loader, away
+from tests.integration.conftest import LOADERS, LUMI_IMAGE, PYTORCH, SNAPSHOT, TOY, Loader, away
 
 pytestmark = pytest.mark.stack
 
@@ -51,17 +50,18 @@ WAYS = [
 
 
 CASES = [
-    pytest.param(*pair.values, *user.values, *way.values, id=f"{pair.id}-{user.id}-{way.id}")
-    for number, (pair, user) in enumerate(itertools.product(PAIRS, USERS))
-    for way in [WAYS[number % 2]]
+    pytest.param(loader, *pair.values, *user.values, *way.values, id=f"{loader}-{pair.id}-{user.id}-{way.id}")
+    for i, pair in enumerate(PAIRS)
+    for j, user in enumerate(USERS)
+    for loader, way in [(list(LOADERS)[(i + j) % 3], WAYS[(i + 2 * j) % 3 % 2])]
 ]
+"""A subset of all cases with pairwise coverage."""
 
 
-@pytest.mark.parametrize(("first", "second", "variables", "load_both"), CASES)
+@pytest.mark.parametrize(("loader", "first", "second", "variables", "load_both"), CASES, indirect=["loader"])
 def test_only_one_of_two_container_modules_is_loaded(
     loader: Loader, first: str, second: str, variables: dict[str, str], load_both: str
 ) -> None:
-    """Pairwise coverage of pair, user and way for each module tool."""
     # if it may not swap, Lmod loads neither of two modules given in one command
     may_be_none = [["none"]] if "LMOD_AUTO_SWAP" in variables else []
     done = loader(f"load_both() {{ {load_both}; }}\n{LOAD_BOTH}", FIRST=first, SECOND=second, **variables)

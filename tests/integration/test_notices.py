@@ -89,6 +89,10 @@ def modules(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path) -> Mod
     return Modules(ModuleTool(stack, tmp_path, tool), tmp_path)
 
 
+each_language = pytest.mark.parametrize("modules", ["lmod-lua", "envmodules-tcl"], indirect=True)
+"""For what a language computes from the file: both tools run the same Tcl."""
+
+
 @pytest.mark.parametrize("file", [SHA256, "all"])
 def test_a_notice_is_reported_once_in_a_shell_and_again_in_the_next(modules: Modules, file: str) -> None:
     (modules.notices / file).write_text(render_notices([render_advisory_notice(ADVISORY)]))
@@ -158,6 +162,7 @@ CONDITIONS = [
 ]
 
 
+@each_language
 @pytest.mark.parametrize(("conditions", "told"), CONDITIONS)
 def test_an_advisory_is_shown_where_it_applies_and_the_command_agrees(
     modules: Modules, conditions: dict[str, object], told: bool
@@ -190,6 +195,7 @@ STATES = [
 ]
 
 
+@each_language
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize(("record", "told"), STATES)
 def test_the_state_of_a_container_is_reported(
@@ -252,6 +258,7 @@ FILES = [
 ]
 
 
+@each_language
 @pytest.mark.parametrize("make", FILES)
 def test_an_invalid_notice_file_is_skipped(modules: Modules, make: Callable[[Path], object]) -> None:
     make(modules.notices / SHA256)

@@ -261,8 +261,8 @@ def test_an_easyconfig_is_published_as_it_is(site: Site, images: list[Path], tmp
     assert "toy.sif belongs to Toy/3.0-gpu" in done.stderr
 
 
-def test_the_record_is_readable_for_everyone_regardless_of_the_umask(site: Site, tiny_sif: Path) -> None:
-    site.published(tiny_sif, "1.0")
+def test_the_record_is_readable_for_everyone_regardless_of_the_umask(published_site: Site) -> None:
+    site = published_site
     record = site.record("1.0")
     listed = site.user("module load Toy && python -s -m pip list --format=json")  # -s: only what the image has
     inside = {(one["name"].lower(), one["version"]) for one in json.loads(listed.stdout)}
@@ -380,10 +380,8 @@ def times(directory: Path) -> dict[str, int]:
     return {name: changed for name, changed in files.items() if not name.startswith(".locks/")}
 
 
-def test_the_commands_of_a_tool_are_on_path_and_on_its_pages(
-    module_env: ModuleTool, tiny_sif: Path, tmp_path: Path
-) -> None:
-    vendor_image, site = make_vendor_image(tiny_sif, tmp_path), make_site(module_env, tmp_path)
+def test_the_commands_of_a_tool_are_on_path_and_on_its_pages(site: Site, tiny_sif: Path, tmp_path: Path) -> None:
+    vendor_image = make_vendor_image(tiny_sif, tmp_path)
     commands = ("--command", "solve", "--command", "mesh=/opt/vendor/bin/mesh")
     site.published(vendor_image, "3.1", *commands, "--check", "solve 1 | grep -Fx 'solve: <1>'")
 

@@ -23,9 +23,9 @@ from tests.stack import ModuleTool, until
 
 pytestmark = pytest.mark.stack
 
-POINTS = 3
+POINTS = 2
 MEGABYTES = 20
-CHANGES = 6
+CHANGES = 4
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_publishing_killed_at_any_moment_shows_all_of_it_or_nothing(site: Site, 
         site.does("verify", f"Toy/{version}")
         site.does("catalogue", "undo")
     print(seen)
-    assert seen["killed, nothing to see"] >= max(1, POINTS // 4), "most ended before their moment came"
+    assert seen["killed, nothing to see"] > 0, "all ended before their moment came"
     published = [line for line in site.journal() if line["verb"] == "publish"]
     assert len(published) == len({edit["version"] for line in published for edit in line["edits"]} - {""})
     assert not list((site.catalogue / ".staging").iterdir())

@@ -130,12 +130,10 @@ def test_one_command_makes_a_module_of_an_image_and_leaves_an_easyconfig(
     eb: EasyBuild, lmod: ModuleTool, own_registry: Registry, image: Image, tmp_path: Path
 ) -> None:
     shop = tmp_path / "shop"
-    hpcmod = str(eb.stack.python.parent / "hpcmod")
     tagged = image.reference.partition("@")[0] + ":1"
 
     def call(*words: str) -> Done:
-        environ = {**eb.environment(), "HPCMOD_SITE": "generic", "HPCMOD_CATALOGUE": str(shop)}
-        done = run([hpcmod, *words], environ, tmp_path)
+        done = eb.hpcmod(*words, HPCMOD_SITE="generic", HPCMOD_CATALOGUE=str(shop))
         assert done.returncode == 0, done.stdout + done.stderr
         return done
 
@@ -167,9 +165,8 @@ def test_an_own_easyconfig_with_a_digest_is_updated(
     log = own_registry.directory / "log"
     before, asked = sif.stat(), log.stat().st_size
     (sif.parent / "bin/apptainer").unlink()
-    hpcmod = str(eb.stack.python.parent / "hpcmod")
     for words in (["update", "Toy"], ["update", "--all"]):
-        done = run([hpcmod, *words], {**eb.environment(), "HPCMOD_SITE": "generic"}, tmp_path)
+        done = eb.hpcmod(*words, HPCMOD_SITE="generic")
         assert done.returncode == 0, done.stdout + done.stderr
     assert (sif.parent / "bin/apptainer").is_file()
     assert (sif.stat().st_ino, sif.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
@@ -288,15 +285,13 @@ def test_an_explicit_copy_is_a_copy(eb: EasyBuild, image: Image, tmp_path: Path)
 
 
 def test_a_bundle_takes_an_image_to_a_machine_without_a_network(
-    stack: Stack, eb: EasyBuild, own_registry: Registry, image: Image, tmp_path: Path
+    eb: EasyBuild, own_registry: Registry, image: Image, tmp_path: Path
 ) -> None:
     easyconfig = written_easyconfig(tmp_path, sources=[image.reference])
-    hpcmod = str(stack.python.parent / "hpcmod")
-    env = eb.environment()
-    made = run([hpcmod, "bundle", "export", str(tmp_path / "toy.tar"), str(easyconfig)], env)
+    made = eb.hpcmod("bundle", "export", tmp_path / "toy.tar", easyconfig)
     assert made.returncode == 0, made.stderr
     asked = len((own_registry.directory / "log").read_bytes())
-    came = run([hpcmod, "bundle", "import", str(tmp_path / "toy.tar")], env, tmp_path)
+    came = eb.hpcmod("bundle", "import", tmp_path / "toy.tar")
     assert came.returncode == 0, came.stderr
     succeeded(eb(came.stdout.splitlines()[0]))
     assert len((own_registry.directory / "log").read_bytes()) == asked

@@ -11,8 +11,7 @@ from tests.integration.conftest import EasyBuild, files_below, leftovers, write_
 from tests.integration.test_other_users import home
 from tests.integration.test_shared_prefix import run as run_as_member
 from tests.integration.test_user_packages import INSIDE, SHOW
-from tests.preloaded import HPCMOD, call
-from tests.stack import Done, ModuleTool, run
+from tests.stack import Done, ModuleTool
 from tests.users import Users
 from tests.wheels import make_wheel
 
@@ -56,9 +55,7 @@ class Site:
 
     def hpcmod(self, *words: str) -> Done:
         own = {"MODULEPATH": str(self.eb.modules), "EASYBUILD_PREFIX": str(self.eb.prefix), "HPCMOD_SITE": "generic"}
-        environ = {**self.tool.environment(), **self.eb.environment(), **own, "HOME": str(self.tool.home)}
-        line = [str(self.eb.stack.python.parent / "hpcmod"), *words]
-        return call(self.eb.stack.python, HPCMOD, line, environ, self.directory) or run(line, environ, self.directory)
+        return self.eb.hpcmod(*words, cwd=self.directory, **own, HOME=str(self.tool.home))
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.values.record import CatalogueRecord
 from tests.catalogues import change_record, make_catalogue, make_record, put
 from tests.integration.conftest import TOY_IMAGE, sha256_of, write_easyconfig
-from tests.preloaded import HPCMOD, call
 from tests.stack import Done, EasyBuild, Stack, run, write_eb
 
 pytestmark = pytest.mark.stack
@@ -46,8 +45,7 @@ class User:
         return [str(self.eb.stack.python.parent / "hpcmod"), *words]
 
     def __call__(self, *words: str, **env: str) -> Done:
-        environ, line = self.environment(**env), self.argv(*words)
-        return call(self.eb.stack.python, HPCMOD, line, environ, self.eb.top) or run(line, environ, self.eb.top)
+        return self.eb.hpcmod(*words, **self.environment(**env))
 
     def must(self, *words: str, **env: str) -> str:
         done = self(*words, **env)
