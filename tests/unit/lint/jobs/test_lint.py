@@ -131,7 +131,7 @@ DIRECTIVES = [
     ("--export=FOO=1 -p [name]", "srun hostname\n", ["bad-value", "export-none"]),
     ("--signal=USR1@5m", "./a\n", ["signal"]),
     ("-o log/%x/%A/%a.out", "", ["log-directory"]),
-    ("-o log/a.out", "OUT=./log\nmkdir -p $OUT/b", ["log-directory"]),
+    ("-e ../b -o log/a.out", "OUT=./log\nmkdir -p $OUT/b ../c", ["log-directory"]),
     ("-o log/%x/%a-%j.out", "", []),
     ("-o ../log/a.out", "A=$SLURM_SUBMIT_DIR\nB=${C:-$A/../log}\nmkdir -p $B", ["log-directory"]),
     ("-o /a/b/log/a.out", "cd /a/b\nmkdir log", ["log-directory"]),

@@ -160,6 +160,7 @@ def rule_log_directory(job: ScriptContext) -> Iterator[Fault]:
             made |= {path, here / path} if call.name == "mkdir" else set()
             here = path if call.name == "cd" else here
     made |= {parent for path in made if not path.is_absolute() for parent in path.parents}
+    made = {path for path in made if {*path.parts} - {".."}}
     submits = any(call.name == "sbatch" for call in job.calls)  # and makes the directory before the job
     logs = filter(None, (job.option("error"), job.option("output")))
     for directory, option in {log.value.rpartition("/")[0].rstrip("/"): log for log in logs}.items():
@@ -170,8 +171,8 @@ def rule_log_directory(job: ScriptContext) -> Iterator[Fault]:
         elif re.search(r"%\d*[jJA]", directory) and not submits:
             problem = f"{directory} cannot exist before the job has its number, and Slurm does not create it"
             yield option.line, problem, "Use the number only in the name of the file."
-        elif PurePath(normpath(directory)) in made - {PurePath()} and not submits and not exists:
-            problem = f"{directory} is created by the job, but Slurm opens the log first: the job fails at once"
+        elif PurePath(normpath(directory)) in made and not submits and not exists:
+            problem = f"{directory} is created by the job, but Slurm opens the log first: while it is missing, the job fails at once"
             yield option.line, problem, f"Run mkdir -p {directory} once, before sbatch."
 
 
@@ -224,7 +225,7 @@ def rule_array_index(job: ScriptContext) -> Iterator[Fault]:
     array = job.option("array")
     for number, line in enumerate(job.script.lines, 1):
         reads = re.search(rf"^[^#]*{_LINE_OF_TASK}", line)
-        if reads and array and re.match(r"\[?0[-,:]", array.value):
+        if reads and array and "SLURM_ARRAY_TASK_ID" not in job.names and re.match(r"\[?0[-,:]", array.value):
             yield number, f"--array={array.value} has a task 0, and no file has a line 0", "Begin the array with 1."
 
 

@@ -98,7 +98,8 @@ def rule_slurm_variable(job: ScriptContext) -> Iterator[Fault]:
         own = name in VARIABLES or not name.startswith("SLURM_") or name.startswith("SLURM_SPANK") or "_HET_" in name
         if not own and not job.sources and (near := get_close_matches(name, VARIABLES, 1, 0.8)):
             yield line, f"Slurm does not set ${name}, so it is empty", f"Write ${near[0]}."
-    for name, line in _unset(job, ("echo", "printf")) if job.script.options else ():
+    complete = job.option("nodes", "ntasks", "ntasks-per-node", "gpus", "gres", "mem", "time")  # not by the submitter
+    for name, line in _unset(job, ("echo", "printf")) if complete else ():
         option = name.removeprefix("SLURM_").lower().replace("_", "-")
         if name in OF_OPTIONS and not job.option(option) and not re.search(rf"\{{{name}:|-[nzv] +\S*{name}", job.text):
             problem = f"Slurm sets ${name} only if --{option} is given, so it is empty"
