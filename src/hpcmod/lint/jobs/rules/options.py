@@ -172,7 +172,7 @@ def rule_log_directory(job: ScriptContext) -> Iterator[Fault]:
             problem = f"{directory} cannot exist before the job has its number, and Slurm does not create it"
             yield option.line, problem, "Use the number only in the name of the file."
         elif PurePath(normpath(directory)) in made and not submits and not exists:
-            problem = f"{directory} is created by the job, but Slurm opens the log first: while it is missing, the job fails at once"
+            problem = f"{directory} is created by the job, but Slurm opens the log first: until it exists, jobs fail"
             yield option.line, problem, f"Run mkdir -p {directory} once, before sbatch."
 
 
