@@ -33,7 +33,8 @@ class Machine:
     def __call__(self, snippet: str) -> Done:
         before = f"source {self.stack.lmod_init}\n" if self.was_lmod else ""
         init = f'eval "$(tclsh {self.stack.modulecmd} bash autoinit)"\n'
-        env = self.stack.environment(self.home, HPCMOD_SITE="generic", EASYBUILD_PREFIX=str(self.home / "mine"))
+        own = {"HPCMOD_SITE": "generic", "EASYBUILD_PREFIX": str(self.home / "mine"), "PYTHONOPTIMIZE": "0"}
+        env = self.stack.environment(self.home, **own)
         return run(["bash", "--norc", "-c", f"{before}{init}{snippet}"], env, self.home)
 
     def does(self, snippet: str) -> Done:

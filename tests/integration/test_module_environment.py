@@ -197,15 +197,14 @@ def test_a_required_bind_missing_on_the_node_is_reported_and_skipped(loader: Loa
 
 
 @pytest.mark.parametrize(
-    ("before", "change", "after"),
+    ("name", "before", "change", "after"),
     [
-        pytest.param(None, "$X,/mine:/m", "/mine:/m", id="added to ours"),
-        pytest.param("/old", "$X,/mine:/m", "/old,/mine:/m", id="added to ours and the former"),
-        pytest.param("/old", "/mine,$X", "/mine,/old", id="put before ours"),
-        pytest.param("/old", "/mine", "/mine", id="replaced"),
+        pytest.param("SINGULARITY_BINDPATH", None, "$X,/mine:/m", "/mine:/m", id="added to ours"),
+        pytest.param("APPTAINER_BINDPATH", "/old", "$X,/mine:/m", "/old,/mine:/m", id="added to ours and the former"),
+        pytest.param("SINGULARITY_BINDPATH", "/old", "/mine,$X", "/mine,/old", id="put before ours"),
+        pytest.param("APPTAINER_BINDPATH", "/old", "/mine", "/mine", id="replaced"),
     ],
 )
-@pytest.mark.parametrize("name", ["SINGULARITY_BINDPATH", "APPTAINER_BINDPATH"])
 def test_binds_added_by_the_user_after_loading_remain_after_unloading(
     loader: Loader, name: str, before: str | None, change: str, after: str
 ) -> None:
@@ -285,13 +284,13 @@ def test_a_module_without_its_installation_can_be_unloaded_and_says_what_is_miss
     assert "Toy-1.0.eb again" in " ".join(done.stderr.split())
 
 
-@pytest.mark.parametrize("verb", ["show", "help", "whatis"])
-def test_a_module_without_any_image_can_still_be_looked_at(loader: Loader, verb: str) -> None:
+def test_a_module_without_any_image_can_still_be_looked_at(loader: Loader) -> None:
     with only_the_own_image(loader) as own, away(own):
-        done = loader(f"module {verb} {TOY}")
+        done = loader(f"for verb in show help whatis; do module $verb {TOY} 2>&1 || exit; echo ==; done")
     assert done.returncode == 0
-    assert "A toy" in done.stdout + done.stderr
-    assert "image was not found" not in " ".join((done.stdout + done.stderr).split()).replace("LmodError", "")
+    *shown, _ = done.stdout.split("==\n")
+    assert len(shown) == 3 and all("A toy" in text for text in shown), done.stdout
+    assert "image was not found" not in " ".join(done.stdout.split()).replace("LmodError", "")
 
 
 SHOWN = {

@@ -82,7 +82,7 @@ def test_a_fetch_into_a_shared_directory_writes_nothing_elsewhere(users: Users, 
     shared = users.shared_directory("shared")
     source = make_random(home / "source.sif", size=40 << 20)
     with mallory(users, SWAP, shared, home / target):
-        for _ in range(5):
+        for _ in range(3):
             done = hpcmod(home, "fetch", source, "-o", shared / "c.sif", "--force")
             assert "Traceback" not in done.stderr
     assert_untouched(home)
@@ -113,7 +113,7 @@ while :; do printf XXXXXXXX | dd of="partial/$2" bs=1 seek=1000 conv=notrunc; do
 """Creates a world-writable partial file for a blob first, and keeps writing to it."""
 
 
-@pytest.mark.parametrize("mode", [0o2770, 0o770, 0o777])
+@pytest.mark.parametrize("mode", [0o2770, 0o777])
 def test_content_from_a_shared_cache_matches_its_digest(users: Users, registry: Registry, mode: int) -> None:
     """Mallory keeps changing the partial file, which must never be used without matching its digest."""
     layer = os.urandom(2 << 20)

@@ -44,6 +44,7 @@ def setup(tool: ModuleTool, *args: str | Path) -> Path:
 
 def in_shell(tool: ModuleTool, modules: Path, snippet: str, **env: str) -> Done:
     prefix = {"EASYBUILD_PREFIX": str(tool.home / "own"), "EASYBUILD_TMPDIR": str(tool.home / "tmp")}
+    prefix["PYTHONOPTIMIZE"] = "0"  # see tests/stack.py
     command = {"MODULES_CMD": str(tool.stack.modulecmd)} if tool.name == "envmodules" else {}
     return tool(snippet, modules, **prefix, **command, **env)
 

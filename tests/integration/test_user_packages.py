@@ -6,6 +6,7 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from urllib.parse import quote
 
@@ -169,6 +170,7 @@ def check_choices(mine: Mine, shared: Path) -> None:
     seen = {chosen: mine.seen(HPCMOD_PACKAGES=chosen) for chosen in ("default@1", "default@2", "none", str(shared))}
     assert list(seen.values()) == ["0.8.0", "0.8.1", "", "0.8.1"]
     nowhere = str(shared.with_name("nowhere"))
+    commands = cycle(("python -c 1", "singularity exec $SIF true"))
     for chosen, said in (
         ("typo", "you have no set of packages `typo`"),
         ("default@7", "your packages `default` have no state 7 that fits this image"),
@@ -176,9 +178,8 @@ def check_choices(mine: Mine, shared: Path) -> None:
         ("..", "you have no set of packages `..`"),
         (str(shared.parent), f"you have no set of packages `{shared.parent}`"),
     ):
-        for command in ("python -c 1", "singularity exec $SIF true"):
-            done = mine.loader(f"module load {TOY} && {command}", HPCMOD_PACKAGES=chosen)
-            assert (done.returncode, said in " ".join(done.stderr.split())) == (3, True), done.stderr
+        done = mine.loader(f"module load {TOY} && {next(commands)}", HPCMOD_PACKAGES=chosen)
+        assert (done.returncode, said in " ".join(done.stderr.split())) == (3, True), done.stderr
         done = mine("exec", "Toy", "true", HPCMOD_PACKAGES=chosen)
         assert (done.returncode, said in done.stderr) == (3, True), done.stderr
         assert "HPCMOD_PACKAGES=none" in done.stderr
