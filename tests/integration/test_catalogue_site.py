@@ -291,8 +291,8 @@ def test_without_scripts_the_list_is_still_there(browser: Browser, site: Path) -
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-ATTACKS = {
-    **HOSTILE,
+ATTACKS = {  # tests/unit/catalogue/text/test_page.py has all of HOSTILE
+    **{name: HOSTILE[name] for name in ("quotes", "control", "comments")},
     "script": "<script>window.pwned = 1; alert(1)</script>",
     "attribute": '"><img src=x onerror="window.pwned = 1; alert(1)"> \' onmouseover=\'window.pwned=1',
     "end of a script": "</script><script>window.pwned = 1</script>",
@@ -332,8 +332,7 @@ def hostile(number: int, text: str) -> CatalogueRecord:
 @pytest.fixture(scope="module")
 def hostile_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     top = tmp_path_factory.mktemp("hostile")
-    texts = [text for text in ATTACKS.values() if len(text) < 5000]
-    return write_site(make_catalogue(top / "catalogue", *map(hostile, range(len(texts)), texts)), top / "site")
+    return write_site(make_catalogue(top / "catalogue", *map(hostile, range(99), ATTACKS.values())), top / "site")
 
 
 SHOWN = """
@@ -349,7 +348,7 @@ return [
 
 def test_hostile_texts_are_shown_and_never_run(browser: Browser, hostile_site: Path) -> None:
     pages = [hostile_site / "index.html", *sorted(hostile_site.glob("containers/*/*.html"))]
-    assert len(pages) > len(HOSTILE)
+    assert len(pages) == 1 + len(ATTACKS)
     browser.get("about:blank")
     browser.get_log("browser")
     for page in pages:
@@ -370,18 +369,18 @@ def test_every_page_is_valid_html(site: Path, hostile_site: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_five_hundred_containers_can_be_searched(browser: Browser, tmp_path: Path) -> None:
+def test_two_hundred_containers_can_be_searched(browser: Browser, tmp_path: Path) -> None:
     records = [
         make_record(
             f"Tool{number % 100}/{number}", packages=(Package(f"package-{number}", "1.0"), Package("numpy", "2.1"))
         )
-        for number in range(500)
+        for number in range(200)
     ]
     top = write_site(make_catalogue(tmp_path / "catalogue", *records), tmp_path / "site")
     browser.get((top / "index.html").as_uri())
-    assert browser.find_element(By.ID, "count").text == "500 containers"
-    assert search(browser, "package-434") == ["Tool34/434"]
-    assert len(list(top.glob("containers/*/*.html"))) == 500
+    assert browser.find_element(By.ID, "count").text == "200 containers"
+    assert search(browser, "package-134") == ["Tool34/134"]
+    assert len(list(top.glob("containers/*/*.html"))) == 200
 
 
 def test_odd_containers_have_pages_that_fit_a_narrow_screen(browser: Browser, tmp_path: Path) -> None:
