@@ -154,7 +154,7 @@ make_directory() { # BYTES -> REPLY: error message
   free=$(df -P -k -- "$place" | awk 'NR == 2 { print $4 }')
   ((${free:-0} * 1024 > $1)) || { REPLY="$place has ${free:-no} KiB free, but $(($1 / 1024)) are needed"; return 1; }
   [[ $(stat -f -c %T -- "$place") != @(tmpfs|ramfs) ]] || enough_memory "$1" || return 1
-  mkdir -m 700 -- "$_directory" 2>/dev/null || { REPLY="cannot create $_directory"; return 1; }
+  REPLY=$(mkdir -m 700 -- "$_directory" 2>&1) || return 1
   _made=1
 }
 
@@ -183,7 +183,7 @@ read_sum() { # -> REPLY: sha256 of the copy
 
 unpack_file() { # FILE -> REPLY: the number of entries, or an error message
   REPLY=$(set -o pipefail && tar -C "$_directory" -xvf "$1" 2>"$_directory/.errors" | wc -l) ||
-    { REPLY="tar failed: $(tail -n 1 "$_directory/.errors")"; return 1; }
+    { REPLY="tar failed: $(head -n 1 "$_directory/.errors")"; return 1; }
   rm -f -- "$_directory/.errors"
 }
 

@@ -133,7 +133,7 @@ def test_an_archive_that_is_cut_short_ends_the_job(tiny_jobs: Jobs) -> None:
     number = tiny_jobs.submit(*words, "--", write(tiny_jobs, LOOK))
     tiny_jobs.wait(number)
     assert tiny_jobs.state(number) == "FAILED"
-    assert "tar failed" in tiny_jobs.output(number)
+    assert "tar failed: tar: Unexpected EOF in archive" in tiny_jobs.output(number)
     assert tiny_jobs.left_behind() == []
 
 

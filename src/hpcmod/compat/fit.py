@@ -11,9 +11,10 @@ from hpcmod.compat.compat import check_compat, describe_finding, make_case, name
 from hpcmod.compat.recorded_fit import fingerprint
 from hpcmod.compat.values.rules import RULES
 from hpcmod.compat.values.verdict import judge
-from hpcmod.core.errors import BadInputError, CheckFailedError, HpcmodError
+from hpcmod.core.errors import CheckFailedError, HpcmodError
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.machine import load_site
+from hpcmod.machine.values.bind import version_key
 from hpcmod.machine.values.site import Site
 from hpcmod.modules import find_installed, module_trees, own_module_trees, read_record
 from hpcmod.modules.values.install_record import NO_RECORD, Fit, InstallRecord
@@ -80,18 +81,16 @@ def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def find_record(image: Path, site: Site, environ: Mapping[str, str]) -> InstallRecord:
-    """Return the record of the installation that an image is in, or that NAME or NAME/VERSION is; else NO_RECORD.
+    """Return the record of the installation that an image is in, or that NAME (its highest version) or NAME/VERSION is.
 
-    Raises BadInputError if a NAME has several versions.
+    If there is none, returns NO_RECORD.
     """
     if image.exists():
         return read_record(image.absolute().parent)
     trees = module_trees(environ, more=own_module_trees(site, environ))
     installed = find_installed(trees, str(image).partition("/")[0])
     meant = {each.module: each.record for each in installed if str(image) in (each.name, each.module)}
-    if len(meant) > 1:
-        raise BadInputError(f"{image} is ambiguous: {', '.join(meant)}", "Name one of these.")
-    return next(iter(meant.values()), NO_RECORD)
+    return meant[max(meant, key=version_key)] if meant else NO_RECORD
 
 
 def _look(subject: str, image: Path, site: Site, environ: Mapping[str, str]) -> Finding:

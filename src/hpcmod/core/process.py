@@ -127,7 +127,7 @@ def _start(
     program = argv[0] if "/" in argv[0] else which(argv[0], environ)
     if program is None:
         raise _cannot_start(argv[0], FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
-    _LOG.debug("run %s in %s", CommandLine([program, *argv[1:]]), cwd or Path.cwd())
+    _LOG.debug("run %s in %s", CommandLine([program, *argv[1:]]), cwd or environ.get("PWD"))
     sent = signal.SIGTERM if tied is True else tied
     tie = [sys.executable, "-I", "-S", "-c", _TIE, str(os.getpid()), str(int(sent)), program] if tied else []
     try:

@@ -49,6 +49,12 @@ def test_the_environment_given_is_the_whole_one() -> None:
     assert done.stdout == "['ONLY']\n"
 
 
+def test_a_program_runs_in_a_directory_that_was_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    assert run(["true"]).status == 0
+
+
 def test_a_program_that_dies_of_a_signal_has_a_negative_status() -> None:
     assert run(python("import os; os.kill(os.getpid(), 9)")).status == -9
 

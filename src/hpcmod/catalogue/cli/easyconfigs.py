@@ -55,6 +55,8 @@ def find_easyconfig(text: str) -> str:
             )
     if not path.is_dir():
         read_recipe(path)
+    elif next(path.rglob("*.eb"), None) is None:
+        raise NotFoundError(f"{text}: no easyconfig in this directory", "For an image layout: oci:DIRECTORY")
     return str(path.absolute())
 
 

@@ -139,6 +139,11 @@ def search_verb(text: str, site: str | None, as_json: bool) -> None:
             sys.exit(NotFoundError.exit_code)
         return
     if not hits:
+        name, _, version = text.partition("==")
+        others = search(here.indexes(), name, installed=here.own()) if version else ()
+        versions = sorted({f"{package.name} {package.version}" for hit in others for package in hit.packages})
+        if versions:
+            raise NotFoundError(f"no container has {name} {version}", f"There is {', '.join(versions)}.")
         raise NotFoundError(f"no container or package is named {text}", "See: hpcmod ls")
     print_table(("MODULE", "STATE", "PACKAGES"), map(_hit_row, hits))
 

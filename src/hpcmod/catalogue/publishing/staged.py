@@ -156,7 +156,9 @@ def install_staged(
     variables = {**environ, "HPCMOD_SITE": str(ours), "HPCMOD_CATALOGUE": known, _STAGED: " ".join(loaded)}
     done = run_eb(command[1:], variables)
     if done.status:
-        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-_SAID:])
+        output = f"{done.stdout}\n{done.stderr}"
+        error = output.partition("\nERROR: ")[2].splitlines()
+        said = "\n".join(error[:_SAID] or output.strip().splitlines()[-_SAID:])
         raise CheckFailedError(
             f"eb failed for {stage.name}/{stage.version} (exit code {done.status}):\n{said}",
             "Fix the reported problem; --dry-run shows the easyconfig and the complete command.",

@@ -65,7 +65,7 @@ def open_session(*, keep: bool, here: bool) -> Iterator[Session]:
     """
     parent = state_directory(os.environ) / "jupyter"
     if keep:
-        yield Session(parent / "SESSION", "")
+        yield Session(parent / "session-%j", "")
         return
     parent.mkdir(parents=True, exist_ok=True)
     if here:

@@ -18,7 +18,7 @@ from hpcmod.packages.builder import make_builder
 from hpcmod.packages.changing import make_change, plan_change
 from hpcmod.packages.cli.outputs import ImportedPackages, PackagesChange
 from hpcmod.packages.cli.rebase import refuse
-from hpcmod.packages.cli.show import find_changes, show_change, tell_active, tell_programs
+from hpcmod.packages.cli.show import count_packages, find_changes, show_change, tell_active, tell_programs
 from hpcmod.packages.cli.target import (
     OwnSet,
     SetFlags,
@@ -145,7 +145,7 @@ def _add_from(flags: AddFlags, origin: str) -> None:
     if not flags.as_json:
         for left in source.left_out:
             tell(f"not taken over: {left.name} ({left.reason})")
-    tell(f"resolving {len(source.asked.lines)} packages with pip of {own.target.module} ...")
+    tell(f"resolving {count_packages(len(source.asked.lines))} with pip of {own.target.module} ...")
     with terminate_cleanly():
         if flags.dry_run:
             rebase, state = plan_import(own.target, own.set, source, change, builder), None

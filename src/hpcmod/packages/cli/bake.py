@@ -20,6 +20,7 @@ from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
 from hpcmod.machine import find_machine
 from hpcmod.modules import Installed
+from hpcmod.packages.cli.show import count_packages
 from hpcmod.packages.cli.wanted import WantedFlags, index_options, read_wanted, tell_not_run, wanted_options
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def _report(flags: BakeFlags, baked: Baked, base: BaseImage) -> None:
         _print_plan(baked)
     else:
         count = len(image.added or ()) + len(baked.of_conda.conda)
-        tell(f"added {count} packages; {format_size(image.size)}, sha256 {image.sha256}")
+        tell(f"added {count_packages(count)}; {format_size(image.size)}, sha256 {image.sha256}")
         if baked.lock:
             tell(f"versions and hashes are in {baked.lock}")
         if base.facts.python and not baked.of_conda.conda:  # conda's is on PATH

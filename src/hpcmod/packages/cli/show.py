@@ -50,11 +50,16 @@ def show_change(
     )
 
 
+def count_packages(number: int) -> str:
+    """Return a number of packages in words."""
+    return f"{number} package{'s' * (number != 1)}"
+
+
 def tell_active(own: OwnSet, state: State) -> None:
     """Tell that a new state is active."""
     tell(
         f"state {state.number} of `{own.set.choice.shown}` for {own.target.module} is active: "
-        f"{state.count} packages, one file of {format_size(state.size)}"
+        f"{count_packages(state.count)}, one file of {format_size(state.size)}"
     )
 
 

@@ -23,7 +23,7 @@ from hpcmod.packages.cli.outputs import (
     ShownState,
     StateDifference,
 )
-from hpcmod.packages.cli.show import find_changes, print_packages, show_change
+from hpcmod.packages.cli.show import count_packages, find_changes, print_packages, show_change
 from hpcmod.packages.cli.target import OwnSet, SetFlags, find_set, package_options, set_options
 from hpcmod.packages.sets import find_edit, find_names, find_sets
 from hpcmod.packages.values.lockfile import render_package_lock
@@ -172,7 +172,7 @@ def _print_state(own: OwnSet, flags: PackagesFlags) -> None:
         print_packages(state)
         tell(
             f"state {state.number} of `{own.set.choice.shown}` for {own.target.module}: "
-            f"{state.count} packages, {format_size(state.size)}; the image has {len(own.target.packages)} more"
+            f"{count_packages(state.count)}, {format_size(state.size)}; the image has {len(own.target.packages)} more"
         )
     if edit and not flags.as_json:
         base = f"state {edit.base}" if edit.base else "no packages"

@@ -92,6 +92,8 @@ def test_search_says_which_packages_fit(site: Catalogue) -> None:
         "PyTorch/2.7.1 torchvision 0.22.1",
     ]
     assert hpcmod("search", "nothing-like-this").exit_code == 3
+    other = hpcmod("search", "torchvision==9")
+    assert (other.exit_code, "no container has torchvision 9\nThere is torchvision " in other.stderr) == (3, True)
     found = json.loads(hpcmod("search", "torch==2.7", "--json").stdout)["found"]
     assert {"name": "torch", "version": "2.7.1+rocm6.2.4"} in found[0]["packages"]
     put(site, make_record("torch-tools/1", packages=(Package("torch", "2.7.1"),)))

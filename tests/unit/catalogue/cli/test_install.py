@@ -58,6 +58,7 @@ def test_an_easyconfig_in_the_working_directory_is_named_absolutely_and_is_the_u
     (tmp_path / "a.eb").touch(mode=0o644)
     (tmp_path / "b.eb").touch()
     (tmp_path.parent / "c").mkdir(exist_ok=True)
+    (tmp_path.parent / "c" / "c.eb").touch()
     assert hpcmod("install", "a.eb", "./b.eb", "../c").exit_code == 0
     assert eb.argv == ["eb", f"{tmp_path}/a.eb", f"{tmp_path}/b.eb", f"{tmp_path}/../c"]
     monkeypatch.setattr("hpcmod.catalogue.cli.easyconfigs.os.geteuid", lambda: 4242)
@@ -180,6 +181,7 @@ def test_a_dry_run_of_an_image_leaves_nothing(eb: FakeCall, sif: Path, tmp_path:
     ("words", "said"),
     [
         (("nosuch.sif",), "nosuch.sif: no such file"),
+        (("./",), "./: no easyconfig in this directory"),
         (("ubuntu:24.04",), "docker://docker.io/library/ubuntu:24.04"),
         (("docker://ubuntu:24.04",), "docker://docker.io/library/ubuntu:24.04"),
         (("a.sif", "b.sif", "--name", "X"), "--name and --version name the module of one image"),

@@ -38,7 +38,7 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command_of_a_server_here_uses_the_gpus_of_the_site(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = top / "state/hpcmod/jupyter/SESSION"
+    session = top / "state/hpcmod/jupyter/session-%j"
     start = f"{top}/software/Lab/1.0/in-environment exec --bind {session} -- python {session}/server.py jupyterlab"
     assert hpcmod("jupyter", "Lab", "--here", "--dry-run").stdout == f"{start} local tied\n"
     monkeypatch.setenv("SLURM_JOB_ID", "7")  # in a shell that salloc started on a login node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -164,9 +165,15 @@ def _make_group(same: Sequence[Event]) -> Group:
         count=len(same),
         signal=first.signal,
         meaning=ending.text if ending else "",
-        cure=ending.help if ending else "",
+        cure=_fill_in(ending.help, first.text) if ending else "",
         source=ending.source if ending else "",
     )
+
+
+def _fill_in(cure: str, text: str) -> str:
+    """Replace PACKAGE in what to do by the module that Python did not find."""
+    module = re.search(r"No module named '(\w+)", text)
+    return cure.replace("PACKAGE", module[1]) if module else cure
 
 
 def _choose(causes: Sequence[Group], symptoms: Sequence[Group], hints: Sequence[Group]) -> Group | None:

@@ -37,8 +37,12 @@ def judge_network(reading: Reading, expected: Network, *, worked: bool = False) 
 
 
 def networks_of(reading: Reading) -> tuple[str, ...]:
-    """Return the networks that NCCL or RCCL used, the most frequent first: OFI, IB, Socket, or another name."""
-    return reading.values("network") or reading.values("via")
+    """Return the networks that NCCL or RCCL used, the most frequent first: OFI, IB, Socket, or another name.
+
+    NCCL before 2.5 does not name it, but lists the interfaces and says that there is no InfiniBand device.
+    """
+    sockets_only = reading.values("sockets") and "no-ib-device" in reading.reasons
+    return reading.values("network") or reading.values("via") or (("Socket",) if sockets_only else ())
 
 
 def describe_network(reading: Reading) -> str:
@@ -72,25 +76,23 @@ def _nics(reading: Reading) -> list[str]:
 
 def _judge_nccl(reading: Reading, networks: Sequence[str], expected: Network) -> Finding:
     found = describe_network(reading)
-    if not expected.fabric:
-        return Finding(
-            UNKNOWN,
-            "network",
-            f"{found}; the site profile does not say what to expect",
-            "Add `fabric` to [network] of the profile.",
-        )
-    wanted = "IB" if expected.fabric == "ib" else "OFI"
+    wanted = {"": "", "ib": "IB"}.get(expected.fabric, "OFI")
+    causes = [(seen.ending.title, seen.ending.help) for seen in reading.problems.values() if seen.ending]
+    reasons = [reason for reason in reading.reasons.values() if not wanted or reason.hinders in ("", wanted)]
+    causes += [(reason.meaning, reason.cure) for reason in reasons]
+    because = "; because " + ", and ".join(why for why, _ in causes) if causes else "; the logs do not say why"
+    cure = causes[0][1] if causes else _TRY
+    if not wanted and "Socket" in networks:
+        return Finding(WARN, "network", f"{found}, 10 to 100 times slower than InfiniBand or Slingshot{because}", cure)
+    if not wanted:
+        cure = "Add `fabric` to [network] of the profile."
+        return Finding(UNKNOWN, "network", f"{found}; the site profile does not say what to expect", cure)
     providers = set(reading.values("provider"))
     if set(networks) == {wanted} and wanted == "OFI" and not providers:
         return Finding(UNKNOWN, "network", f"{found}; the log does not name the provider of libfabric", _TRY)
     if set(networks) == {wanted} and (wanted == "IB" or providers == {expected.fabric}):
         return Finding(OK, "network", found)
     name = "InfiniBand or RoCE" if wanted == "IB" else f"OFI through {expected.fabric}"
-    causes = [(seen.ending.title, seen.ending.help) for seen in reading.problems.values() if seen.ending]
-    reasons = [reason for reason in reading.reasons.values() if reason.hinders in ("", wanted)]
-    causes += [(reason.meaning, reason.cure) for reason in reasons]
-    because = "; because " + ", and ".join(why for why, _ in causes) if causes else "; the logs do not say why"
-    cure = causes[0][1] if causes else _TRY
     return Finding(FAIL, "network", f"{found}; this machine has {name}{because}", cure)
 
 

@@ -153,6 +153,18 @@ def test_what_was_named_wrongly_once(text: str, rule: str, ranks: tuple[int, ...
     assert cause and (cause.rule, cause.ranks) == (rule, ranks) and title in cause.title
 
 
+def test_data_that_was_not_staged_is_the_cause_of_the_end() -> None:
+    cause = explain(
+        "stage-data: n1: tar failed: tar: x\nstage-data: cannot stage d.tar\nsrun: error: n1: task 0: Exited"
+    ).cause
+    assert cause and (cause.rule, cause.line) == ("not-staged", 1)
+
+
+def test_the_package_that_is_missing_is_named_in_what_to_do() -> None:
+    cause = explain("ModuleNotFoundError: No module named 'einops.layers'").cause
+    assert cause and "hpcmod add NAME einops installs it" in cause.cure
+
+
 @pytest.mark.parametrize("text", [ABORT, f"x\n{OPEN_MPI}"])
 def test_the_code_of_an_abort_is_told(text: str) -> None:
     assert [one.title[:22] for one in explain(text).followed if one.ranks == (1,)] == ["ended with exit code 7"]

@@ -79,6 +79,18 @@ def test_sockets_fail_with_the_reason_that_concerns_this_machine() -> None:
     assert finding.found.endswith("this machine has InfiniBand or RoCE; because the image has no libibverbs")
 
 
+def test_sockets_are_slow_on_a_machine_whose_network_is_not_described_too() -> None:
+    (finding,) = judge_network(read_log(SOCKETS), Network())
+    assert (finding.level, "TCP sockets over nmn0, 10 to 100 times slower" in finding.found) == ("warn", True)
+    assert "the image has no libibverbs" in finding.found
+
+
+def test_nccl_before_2_5_names_interfaces_only() -> None:
+    log = "a:1:1 [0] NCCL INFO NET/Socket : Using [0]ens3:172.31.10.182<0>\n"
+    assert levels(f"{log}a:1:1 [0] NCCL INFO NET/IB : No device found.", Network()) == [("warn", "network")]
+    assert levels(log, Network()) == [("unknown", "network")]
+
+
 def test_sockets_without_a_reason_say_so() -> None:
     (finding,) = judge_network(read_log("NCCL INFO Using network Socket"), SLINGSHOT)
     assert finding.found.endswith("the logs do not say why")
