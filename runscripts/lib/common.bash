@@ -76,11 +76,7 @@ is_multi_node() {
 
 # For every command, however it is started; an existing value wins, even if empty.
 export_settings() {
-  if is_multi_node; then
-    export_unset "${_settings_multi_node[@]}"
-  else
-    export_unset "${_settings_single_node[@]}"
-  fi
+  if is_multi_node; then export_unset "${_settings_multi_node[@]}"; else export_unset "${_settings_single_node[@]}"; fi
   export_unset "${_settings[@]}"
 }
 

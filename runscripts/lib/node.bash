@@ -52,12 +52,11 @@ is_choice() { # VARIABLE
   [[ $own ]] || return 0
   [[ ${!1} != "${devices[*]}" && ${!1} != "${!devices[*]}" ]] || return 1
   for device in ${!1}; do
-    ! is_number "$device" || ((10#$device < ${#devices[@]})) || { fix_device_list "$1" && return 1; }
+    ! is_number "$device" || ((10#$device < ${#devices[@]})) || {
+      ((RANK)) || say "$1=${!1} counts from 0 within $own=${devices[*]} and would select no GPU; using ${!devices[*]}"
+      return 1
+    }
   done
-}
-
-fix_device_list() { # VARIABLE
-  ((RANK)) || say "$1=${!1} counts from 0 within $own=${devices[*]} and would select no GPU; using ${!devices[*]}"
 }
 
 hide_other_gpus() {
@@ -102,8 +101,7 @@ mirror_gpus() {
 number_gpus() {
   [[ ${_gpu_variables[0]-} ]] || return 0
   find_node_type
-  [[ $_launcher == @(mpirun|mpiexec|PALS) || ($_launcher == "$_task_launcher" && $_gpus_here == "$_node_gpus") ]] ||
-    return 0
+  [[ $_launcher == @(mpirun|mpiexec|PALS) || ($_launcher == "$_task_launcher" && $_gpus_here == "$_node_gpus") ]] || return 0
   ((LOCAL_WORLD_SIZE > 1 && LOCAL_WORLD_SIZE <= _node_gpus)) || return 0
   REPLY=$_place
   find_near_gpu "$_node_gpus" || REPLY=$_place

@@ -20,25 +20,31 @@ offer() { # VARIABLE VALUE WHY
 
 # The settings of settings.bash. An empty value counts as set, as for the module; a value set by a wrapper outside does not.
 offer_settings() {
-  offer_list _settings "${_settings[@]}"
-  if ((_multi_node)); then
-    offer_list _settings_multi_node "${_settings_multi_node[@]}"
-  else
-    offer_list _settings_single_node "${_settings_single_node[@]}"
-  fi
+  offer_list _settings
+  if ((_multi_node)); then offer_list _settings_multi_node; else offer_list _settings_single_node; fi
+  offer_mpi_apart
 }
 
-offer_list() { # LIST VARIABLE VALUE ...
-  local list=$1
-  shift
-  while (($#)); do
-    if [[ ${!1+set} && ${!1-} != "$2" ]]; then
-      [[ ${_why[$1]-} ]] || put "$1" "${!1}" 'already set'
+offer_list() { # LIST: the name of an array of variables and values
+  local -n _list=$1
+  local i name
+  for ((i = 0; i < ${#_list[@]}; i += 2)); do
+    name=${_list[i]}
+    if [[ ${!name+set} && ${!name-} != "${_list[i + 1]}" ]]; then
+      [[ ${_why[$name]-} ]] || put "$name" "${!name}" 'already set'
     else
-      put "$1" "$2" "$list"
+      put "$name" "${_list[i + 1]}" "$1"
     fi
-    shift 2
   done
+}
+
+# Without setuid, the runtime gives each rank a user namespace of its own, and the kernel does not let processes of one read
+# memory or open files of another: MPICH and its UCX fail, the former only with large messages. Open MPI notices it itself.
+offer_mpi_apart() {
+  local map
+  ((${LOCAL_WORLD_SIZE:-1} > 1)) && [[ ${!PMI@} ]] && read -ra map </proc/self/uid_map && [[ ${map[*]} != '0 0 4294967295' ]] || return 0
+  offer MPIR_CVAR_CH4_CMA_ENABLE 0 'each rank has its own user namespace'
+  offer UCX_POSIX_USE_PROC_LINK n 'each rank has its own user namespace'
 }
 
 put() { # VARIABLE VALUE WHY

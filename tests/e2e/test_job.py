@@ -68,23 +68,29 @@ def test_packages_of_a_user_are_on_all_nodes_of_the_jobs_that_choose_them(tiny_j
         assert all(re.fullmatch(inside, rank["found"]) for rank in ranks)
 
 
-MPI = "from mpi4py import MPI\nw = MPI.COMM_WORLD\nprint(f'rank {w.rank} of {w.size}: {w.allreduce(1)}', flush=True)\n"
+MPI = """import os
+from mpi4py import MPI
+w = MPI.COMM_WORLD
+print(f'rank {w.rank} of {w.size}: {w.allreduce(1)} {os.getenv("MPIR_CVAR_CH4_CMA_ENABLE")}', flush=True)
+"""
 
 
 def test_mpi_that_a_user_added_decides_how_ranks_connect_and_without_it_they_are_told(tiny_jobs: Jobs) -> None:
     (tiny_jobs.directory / "mpi.py").write_text(MPI)
-    own = {"HPCMOD_PACKAGES_DIR": str(tiny_jobs.directory / "own"), "MPICH_CH4_NETMOD": "ofi"}
+    own = {"HPCMOD_PACKAGES_DIR": str(tiny_jobs.directory / "own")}
     wheels = str(tiny_jobs.machine.stack.wheels)
     tiny_jobs.hpcmod("add", "PyTorch", "mpi4py", "mpich", "--wheel-dir", wheels, "--no-index", **own)
-    job = ("-N", "2", "-p", "small", "--ranks-per-node", "1", "--gpus", "0", "--node-type", "lumi-c", "--cpus", "1")
+    job = ("-N", "2", "-p", "small", "--ranks-per-node", "2", "--gpus", "0", "--node-type", "lumi-c", "--cpus", "1")
     script = tiny_jobs.hpcmod("job", "PyTorch", "-t", "5", *job, "--", "mpi.py", **own).stdout
     assert " --mpi=pmi2 " in script
     for name, text in (("right", script), ("wrong", script.replace(" --mpi=pmi2", ""))):
         (tiny_jobs.directory / f"{name}.sh").write_text(text)
         must(tiny_jobs("sbatch", "-W", f"--output={name}.out", f"{name}.sh", **own))
     right, wrong = ((tiny_jobs.directory / f"{name}.out").read_text() for name in ("right", "wrong"))
-    assert sorted(line for line in right.splitlines() if "rank" in line) == ["rank 0 of 2: 2", "rank 1 of 2: 2"]
-    assert wrong.count("rank 0 of 1: 1") == 2 and wrong.count("mpi.py uses MPI, which gets no PMI from srun") == 1
+    assert sorted(line for line in right.splitlines() if "rank" in line) == [
+        f"rank {rank} of 4: 4 0" for rank in range(4)
+    ]
+    assert wrong.count("rank 0 of 1: 1 None") == 4 and wrong.count("mpi.py uses MPI, which gets no PMI from srun") == 1
     done = tiny_jobs(tiny_jobs.machine.stack.python.parent / "hpcmod", "why", "wrong.out")
     assert (done.returncode, "each rank ran as an MPI program of its own" in done.stdout) == (1, True)
 

@@ -221,8 +221,10 @@ def describe(rank: RankState) -> tuple[str, bool]:
         activity = waits[-1]
     elif above:
         activity = f"in {above[0].function}"
+    elif rank.state == "D":
+        activity = "wait for the file system"
     else:
-        activity = _own_activity(rank)
+        activity = "run" if rank.cpu > 0.1 else "use no CPU"
     shown = own or rank.frames[0]
     text = f"{activity} at {name_place(shown.file, shown.line, shown.function)}"
     if rank.moved:
@@ -239,12 +241,6 @@ def _mpi_call(frame: Frame) -> list[str]:
     """Return what the line of a frame waits in, if it has one call of mpi4py and no other that waits."""
     calls = {match[1] or match[2] for match in _MPI_CALL.finditer(frame.code)}
     return [f"wait in MPI {calls.pop()}"] if len(calls) == 1 else []
-
-
-def _own_activity(rank: RankState) -> str:
-    if rank.state == "D":
-        return "wait for the file system"
-    return "run" if rank.cpu > 0.1 else "use no CPU"
 
 
 def tell_group(group: Doing) -> str:

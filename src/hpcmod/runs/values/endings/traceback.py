@@ -13,7 +13,7 @@ _IGNORED = "Exception ignored in"
 _LONGEST = 400  # lines of one traceback
 _MOST = 2000  # tracebacks of one file
 FRAME = re.compile(r'^\s+File "([^"]{1,500})", line (\d{1,9})(?:,? in (.{1,200}))?')
-_EXCEPTION = re.compile(r"^[A-Za-z_][\w.]{0,200}(?::\s|:?$)")
+_EXCEPTION = re.compile(r"^(?!srun:|slurmstepd)[A-Za-z_][\w.]{0,200}(?::\s|:?$)")
 LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ", "<string>")
 
 

@@ -132,6 +132,10 @@ ray.exceptions.RayTaskError(ValueError): ray::f() (pid=1, ip=10.77.0.11)
   File "b_ray.py", line 5, in f
 ValueError: bad shard 3
 """
+RAISED = RAY.partition("ray.ex")[0]
+NAMESPACES = f"{RAISED}mpi4py.MPI.Exception: Other MPI error\ncopy_iovs(224): process_vm_readv failed (errno 1)\n"
+RESOLVER = RAISED.replace("b_ray", "slurm_cluster_resolver").replace("<module>", "cluster_spec")
+BETWEEN = RAY.replace("\nValueError", "\nsrun: Job step aborted: Waiting up to 4 seconds\nValueError")
 BOX = "\u256d\u2500 Traceback (most recent call last) \u2500\u256e\n\u2570\u2500\u2500\u2500\u256f\nKeyError: 'lr'\n"
 
 
@@ -145,6 +149,11 @@ BOX = "\u256d\u2500 Traceback (most recent call last) \u2500\u256e\n\u2570\u2500
         (f"input deck invalid\n{ABORT}\nsrun: error: n1: tasks 0-1: Killed", "mpi-aborted", (1,), "input deck invalid"),
         (f"ERROR: density < 0\n------\n{OPEN_MPI}", "mpi-aborted", (1,), "ERROR: density < 0"),
         (RAY, "python-exception", (), "ValueError: bad shard 3"),
+        (NAMESPACES, "mpi-namespaces", (), "memory of other ranks"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'sbatch'", "host-command-missing", (), "scheduler"),
+        ("slurm_script: line 9: /v/bin/python: No such file or directory", "python-of-container", (), "a Python that"),
+        (BETWEEN, "python-exception", (), "ValueError: bad shard 3"),
+        (f"{RESOLVER}ValueError: zero", "tensorflow-without-gpus", (), "counts GPUs"),
         (BOX, "python-exception", (), "KeyError: 'lr'"),
     ],
 )
