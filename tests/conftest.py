@@ -84,9 +84,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark tests that use golden files, so that `./dev/test --golden` finds all of them."""
+    """Mark tests that use golden files, for `./dev/test --golden`, and those of Hypothesis as slow."""
     if "golden" in getattr(item, "fixturenames", ()):
         item.add_marker("golden")
+    if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        item.add_marker("slow")
 
 
 @pytest.hookimpl(optionalhook=True)

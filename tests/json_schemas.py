@@ -20,16 +20,13 @@ from jsonschema.exceptions import best_match
 
 from hpcmod.core.cli.main import asks_for_json, main
 from hpcmod.core.cli.output import CommandFailure
-from hpcmod.core.cli.reference.commands import verbs_of
 from hpcmod.core.cli.reference.schemas import make_schema, outputs_of
 
 
 @cache
 def validator(outputs: tuple[type, ...]) -> Draft202012Validator:
     """Return the validator for one of some dataclasses."""
-    schema = make_schema("", outputs)
-    Draft202012Validator.check_schema(schema)
-    return Draft202012Validator(schema)
+    return Draft202012Validator(make_schema("", outputs))
 
 
 def fault_of(outputs: tuple[type, ...], value: Any) -> str:
@@ -46,7 +43,7 @@ def called_command(command: click.Command, words: Sequence[str]) -> click.Comman
     while isinstance(command, click.Group):
         while left and left[0].startswith("-"):
             left.pop(0)
-        below = verbs_of(command).get(left.pop(0)) if left else None
+        below = command.get_command(click.Context(command), left.pop(0)) if left else None
         if below is None:
             break  # an option of the group itself, or an unknown command
         command = below

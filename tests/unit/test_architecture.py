@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.registry import ROOMS
+from hpcmod.core.resources import site_profiles
 from hpcmod.core.values.text import away_from_here
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -436,6 +437,22 @@ def test_folders_that_land_next_to_easybuilds_own_have_no_init_file(name: str) -
 @pytest.mark.parametrize("word", ["utils", "helpers", "manager"])
 def test_no_file_has_a_name_that_says_nothing(word: str) -> None:
     assert [name_of(path) for path in SOURCES if word in path.stem] == []
+
+
+def test_no_line_of_code_names_a_machine() -> None:
+    names = {name for name in site_profiles() if not name.startswith("generic")}
+    rooms = [PACKAGE, EASYBLOCKS, CHECKOUT / "runscripts"]
+    sources = [path for room in rooms for path in room.rglob("*.py")]
+    assert {"lumi", "frontier"} < names and len(sources) > 500
+    named = [
+        f"{path.name}:{node.lineno}"
+        for path in sources
+        for node in nodes_of(path)
+        if isinstance(node, ast.Constant) and str(node.value).lower() in names
+    ]
+    templates = [path for room in rooms for path in room.rglob("*.j2")]
+    quoted = [path.name for path in templates for name in names if f"'{name}" in path.read_text("utf-8")]
+    assert named + quoted == []
 
 
 def test_the_architecture_page_names_every_room() -> None:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hpcmod.catalogue.admin import lifecycle
 from hpcmod.catalogue.change import Actor, changing, commit
@@ -24,6 +25,10 @@ from tests.catalogues import make_record
 
 ADA = Actor("ada@login1", "because")
 ONE, TWO = ("Toy", "1.0"), ("Toy", "2.0")
+CHANGES = {
+    *("os.chmod", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink", "os.truncate", "os.utime")
+}
+"""Audit events of calls that change what is on disk; so does an `open` for writing."""
 
 
 def make_shop(directory: Path, *modules: str, counts_use: bool = False) -> Catalogue:
@@ -90,7 +95,7 @@ def load(catalogue: Catalogue, module: str, when: float) -> Path:
 
 
 def killed_at(step: int, work: Callable[[], object]) -> bool:
-    """Run `work` in a child process that is killed at its n-th file system call; return whether it was killed.
+    """Run `work` in a child process that is killed before its n-th change on disk; return whether it was killed.
 
     The signal is SIGKILL, so the child cannot clean up.
     """
@@ -98,9 +103,9 @@ def killed_at(step: int, work: Callable[[], object]) -> bool:
     if child == 0:
         seen = 0
 
-        def count(event: str, _: object) -> None:
+        def count(event: str, details: tuple[Any, ...]) -> None:
             nonlocal seen
-            if event.partition(".")[0] in ("open", "os", "shutil"):
+            if event in CHANGES or (event == "open" and details[2] & (os.O_WRONLY | os.O_RDWR)):
                 seen += 1
                 if seen == step:
                     os.kill(os.getpid(), signal.SIGKILL)

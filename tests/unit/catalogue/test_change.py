@@ -30,8 +30,8 @@ from tests.unit.catalogue.stage import ADA, ONE, TWO, killed_at, make_toys, modu
 
 pytestmark = pytest.mark.slow
 
-STRIDE = 11
-"""Kill at every N-th file system call."""
+STRIDE = 3
+"""Kill at every N-th change on disk."""
 
 
 @pytest.fixture
@@ -168,8 +168,8 @@ def test_the_next_change_finishes_one_killed_at_any_write(tmp_path: Path, work: 
         assert not [path for path in catalogue.directory.rglob("*") if "hpcmod-part" in path.name]
         assert not (catalogue.directory / "pending.json").exists()
         shutil.rmtree(catalogue.directory)
-    assert steps * STRIDE > 60, "the sweep saw hardly any touch of the disk"
-    assert finished * STRIDE > 20, "hardly any kill left something to finish"
+    assert steps * STRIDE > 25, "the sweep saw hardly any change on disk"
+    assert finished * STRIDE > 10, "hardly any kill left something to finish"
 
 
 def test_the_next_writer_removes_leftovers_of_killed_writers_only(shop: Catalogue) -> None:
@@ -217,7 +217,7 @@ def test_a_module_that_was_published_in_the_other_syntax_before_has_one_modulefi
 
 def test_two_admins_at_once_lose_no_change(shop: Catalogue) -> None:
     def many(alias: str) -> None:
-        for key in [ONE, TWO] * 10:
+        for key in [ONE, TWO] * 4:
             lifecycle.change_name(
                 shop, "Toy", lambda all_, key=key: rules.move_alias(all_, key, alias), verb="alias", actor=ADA
             )
@@ -233,7 +233,7 @@ def test_two_admins_at_once_lose_no_change(shop: Catalogue) -> None:
         children.append(child)
     for child in children:
         os.waitpid(child, 0)
-    assert [one.id for one in read_journal(shop.directory)] == list(range(1, 64))
+    assert [one.id for one in read_journal(shop.directory)] == list(range(1, 28))
     assert shop.read(*TWO).aliases == ("a", "b", "c")
     assert shop.read(*ONE).aliases == ("stable",)
 

@@ -20,6 +20,8 @@ from hpcmod.core import lock
 from hpcmod.core.errors import BusyError
 from hpcmod.core.lock import Holder, hold, read_holder
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., "subprocess.Popen[str]"]
 
 HOLD = """
@@ -135,7 +137,6 @@ def test_a_later_process_of_the_same_number_is_not_the_holder(path: Path) -> Non
     assert plant(path, started="1").is_dead()
 
 
-@pytest.mark.slow
 def test_waits_for_a_live_holder_and_reports_it_once(path: Path, start: Start) -> None:
     process = start(0.5)
     told: list[str] = []
@@ -191,7 +192,6 @@ ELSEWHERE = [
 
 @pytest.mark.parametrize("changes", ELSEWHERE)
 @pytest.mark.parametrize("clock", [-86_400, 0, 86_400])
-@pytest.mark.slow
 def test_a_holder_elsewhere_is_never_considered_dead(
     path: Path, changes: dict[str, str], clock: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,7 +203,6 @@ def test_a_holder_elsewhere_is_never_considered_dead(
 
 
 @pytest.mark.parametrize("clock", [-86_400, 86_400])
-@pytest.mark.slow
 def test_a_holder_elsewhere_is_alive_regardless_of_its_clock(
     path: Path, clock: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,7 +230,6 @@ def test_a_holder_that_the_kernel_hides_is_not_dead(path: Path, monkeypatch: pyt
     assert not holder.is_dead()
 
 
-@pytest.mark.slow
 def test_a_stopped_holder_keeps_its_lock(path: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "SILENCE", 0.1)
     process = start()
@@ -292,7 +290,6 @@ def test_a_foreign_file_in_place_of_a_lock_is_kept_and_reported(path: Path, text
     assert path.read_text() == text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_never_two_of_six_processes_hold_the_lock_even_if_some_die(path: Path, tmp_path: Path, hosts: int) -> None:
     """On one machine with one or two host names: `unshare --uts` gives half of them another, like containers."""

@@ -9,6 +9,8 @@ from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.doctor.doctor import check_machine
 from tests.programs import make_program
 
+pytestmark = pytest.mark.slow
+
 EASYCONFIGS = "/ours/easyconfigs"
 
 

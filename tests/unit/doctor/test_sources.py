@@ -86,6 +86,7 @@ def test_a_source_of_nothing_is_a_warning() -> None:
         ("never.md", "unknown", "never.md is not in"),
     ],
 )
+@pytest.mark.slow
 def test_the_cited_file_is_compared_with_a_clone(cited: str, tmp_path: Path, file: str, level: str, says: str) -> None:
     found = find(profile_of(f"a/b@{cited}:{file}"), tmp_path)[-1]
     assert (found.level, says in found.found) == (level, True)

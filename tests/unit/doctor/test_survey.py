@@ -11,6 +11,8 @@ from hpcmod.core.errors import LackingError
 from hpcmod.doctor.survey import find_evidence, name_machine, survey_here
 from hpcmod.jobs.values.cluster import Cluster
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def programs(tmp_path: Path) -> dict[str, str]:
@@ -22,7 +24,6 @@ def programs(tmp_path: Path) -> dict[str, str]:
     return {"PATH": str(tmp_path), "HOME": "/home/me", "LMOD_CMD": "/opt/lmod/lmod", "LMOD_VERSION": "8.7"}
 
 
-@pytest.mark.slow
 def test_a_machine_without_a_scheduler_is_asked_itself(programs: dict[str, str]) -> None:
     found = find_evidence(programs, (), {})
     assert found.cluster is None
@@ -31,13 +32,11 @@ def test_a_machine_without_a_scheduler_is_asked_itself(programs: dict[str, str])
     assert (found.runtime, found.module_tool) == ("apptainer version 1.4.1", "Lmod 8.7")
 
 
-@pytest.mark.slow
 def test_a_partition_cannot_be_asked_without_a_scheduler(programs: dict[str, str]) -> None:
     with pytest.raises(LackingError, match="no scheduler answers"):
         find_evidence(programs, ["gpu"], {})
 
 
-@pytest.mark.slow
 def test_a_node_answers_in_plain_values(programs: dict[str, str]) -> None:
     found = json.loads(json.dumps(survey_here(programs)))
     assert found["texts"]["lscpu"] == "0,0,0\n1,1,0\n"

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pytest
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, NotFoundError
 from hpcmod.machine import machine
 from hpcmod.machine.machine import Choice, detect, find_machine, load_site, state_directory
-from tests.stack import CHECKOUT
 
 Write = Callable[..., Path]
 
@@ -134,23 +132,6 @@ def test_every_value_knows_where_it_comes_from(write: Write) -> None:
     assert found.origin("environment.NCCL_SOCKET_IFNAME").startswith("lumi.toml:")
     assert found.origin("module.family").startswith("generic.toml:")
     assert found.origin("launcher.distribution") == ""
-
-
-@pytest.mark.slow
-def test_no_line_of_code_names_a_machine() -> None:
-    names = {name for name in machine.site_profiles() if not name.startswith("generic")}
-    rooms = [CHECKOUT / room for room in ("src/hpcmod", "easyblocks", "runscripts")]
-    sources = [path for room in rooms for path in room.rglob("*.py")]
-    assert {"lumi", "frontier"} < names and len(sources) > 500
-    named = [
-        f"{path.name}:{node.lineno}"
-        for path in sources
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and str(node.value).lower() in names
-    ]
-    templates = [path for room in rooms for path in room.rglob("*.j2")]
-    quoted = [path.name for path in templates for name in names if f"'{name}" in path.read_text("utf-8")]
-    assert named + quoted == []
 
 
 STRICT = '[trust]\nneeds = ["digest"]\n'

@@ -8,6 +8,8 @@ from hpcmod.core.log import LogSettings, logging_to
 from hpcmod.modules.eb import call_eb, isolated, report_exit_code, run_eb
 from tests.programs import make_program
 
+pytestmark = pytest.mark.slow
+
 
 def test_nothing_relative_is_left_to_look_for_programs_and_modules_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

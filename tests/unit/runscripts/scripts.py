@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -63,13 +67,21 @@ class Ran:
 
 
 @lru_cache
-def rendered(settings: RunscriptSettings) -> dict[str, str]:
-    """Return the files of a module that are no links, by path relative to its root."""
-    templates = runscript_files()
-    return {
-        **{f"runscripts/{name}": text for name, text in render_runscripts(settings, templates=templates).items()},
-        **{name: text for name, text in templates.items() if name.startswith(LIBEXEC)},
-    }
+def written(settings: RunscriptSettings) -> str:
+    """Return a directory, removed when the tests end, with the files of a module that are no links."""
+    directory = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, directory)
+    write_runscripts(Path(directory, "runscripts"), settings)
+    for name, text in runscript_files().items():
+        if name.startswith(LIBEXEC):
+            make_program(Path(directory, name), text)
+    return directory
+
+
+def hard_link(source: str, target: str) -> None:
+    """Replace a file by a hard link."""
+    Path(target).unlink(missing_ok=True)
+    os.link(source, target)
 
 
 def write_runscripts(directory: Path, settings: RunscriptSettings) -> None:
@@ -95,8 +107,8 @@ class Scripts:
     root: Path
 
     def write(self, settings: RunscriptSettings, commands: Sequence[str] = ("python", "pip")) -> Scripts:
-        for name, text in rendered(settings).items():
-            make_program(self.root / name, text)
+        """Write the scripts as hard links, because they are many: no test may write into one, but replace it."""
+        shutil.copytree(written(settings), self.root, copy_function=hard_link, dirs_exist_ok=True)
         for name in (*commands, *RUNTIMES, "start-shell"):
             link = self.root / "bin" / name
             link.parent.mkdir(exist_ok=True)

@@ -10,6 +10,8 @@ import pytest
 from hpcmod.modules.values.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import DISTRIBUTED, EIGHT, PATIENT_PROGRAM, RANKS, Rank, Scripts, make_program, task
 
+pytestmark = pytest.mark.slow
+
 
 def test_hands_arguments_to_python_as_they_are(rank: Rank) -> None:
     arguments = ("-u", "a b", "", "$(id)", "it's", "*", "--hpcmod-explain")

@@ -10,6 +10,8 @@ from hpcmod.modules.values.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Ran, Scripts, make_program, task
 from tests.unit.runscripts.test_launchers import flux, mpich, openmpi, pals
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("NCCL_SOCKET_IFNAME", "FI_OF_MANY", "FI_OF_ONE")
 STARTERS = ["run-in-env", "wrapper", "singularity exec bash", "apptainer run", "start-shell"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -17,6 +18,8 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.resources import module_templates
 from tests.recipe_stubs import extras_of
 from tests.unit.building.values.test_building import SHIPPED
+
+pytestmark = pytest.mark.slow
 
 TEMPLATES = module_templates()
 RECIPES = [parse_recipe(text, name) for name, text in shipped_recipes().items()]
@@ -41,6 +44,16 @@ def cases() -> Iterator[tuple[str, BuildPlan]]:
 
 
 PLANS = dict(cases())
+
+
+@cache
+def dockerfile(name: str) -> str:
+    return render_dockerfile(PLANS[name], templates=TEMPLATES)
+
+
+@cache
+def definition(name: str) -> str:
+    return render_definition(PLANS[name], templates=TEMPLATES)
 
 
 def each_plan(check: Callable[[str], None]) -> Callable[[], None]:
@@ -84,29 +97,25 @@ def logical_lines(text: str) -> list[str]:
     return text.replace("\\\n", " ").splitlines()
 
 
-@pytest.mark.slow
 @each_plan
 def test_a_dockerfile_uses_only_what_every_engine_supports(name: str) -> None:
-    lines = [line for line in logical_lines(render_dockerfile(PLANS[name], templates=TEMPLATES)) if line]
+    lines = [line for line in logical_lines(dockerfile(name)) if line]
     allowed = ("# ", "FROM ", "COPY hpcmod/", "RUN --mount=type=bind,", "ENV ", "LABEL ")
     assert [line for line in lines if not line.startswith(allowed)] == []
     assert [line for line in lines if "<<" in line] == []  # no heredocs: buildah 1.28 does not support them
     assert sum(line.startswith("FROM ") for line in lines) == 1
 
 
-@pytest.mark.slow
 @each_plan
 def test_both_forms_run_the_same_commands_in_the_same_order(name: str) -> None:
-    dockerfile = re.findall(r"^RUN .*?(env .*)$", render_dockerfile(PLANS[name], templates=TEMPLATES), re.MULTILINE)
-    definition = re.findall(r"^ +(env .*)$", render_definition(PLANS[name], templates=TEMPLATES), re.MULTILINE)
-    assert dockerfile == definition
-    assert len(dockerfile) == len(PLANS[name].steps)
+    commands = re.findall(r"^RUN .*?(env .*)$", dockerfile(name), re.MULTILINE)
+    assert commands == re.findall(r"^ +(env .*)$", definition(name), re.MULTILINE)
+    assert len(commands) == len(PLANS[name].steps)
 
 
-@pytest.mark.slow
 @each_plan
 def test_environment_in_an_image_appends_without_an_empty_entry_and_holds_no_tunable(name: str) -> None:
-    lines = logical_lines(render_dockerfile(PLANS[name], templates=TEMPLATES))
+    lines = logical_lines(dockerfile(name))
     for line in (line for line in lines if line.startswith("ENV ")):
         variable, _, value = line.removeprefix("ENV ").partition("=")
         assert variable in ("PATH", "LD_LIBRARY_PATH", "WITH_CONDA")
@@ -116,25 +125,21 @@ def test_environment_in_an_image_appends_without_an_empty_entry_and_holds_no_tun
             assert "::" not in value
 
 
-@pytest.mark.slow
 @each_plan
 def test_a_definition_removes_nothing_that_post_shares_with_the_host(name: str) -> None:
-    text = render_definition(PLANS[name], templates=TEMPLATES)
+    text = definition(name)
     removed = re.findall(r"\brm\b.*", text)
     assert all(line.startswith("rm -rf /opt/hpcmod/build/") for line in removed)
     assert not re.search(r"(^|[\s=\"])/(var/)?tmp", text)
     assert "Bootstrap: docker\nFrom: " in text
 
 
-@pytest.mark.slow
 @each_plan
 def test_copied_files_are_in_the_build_context(name: str) -> None:
     made = PLANS[name]
     there = {*render_context(made), *(inside for _, inside in made.inputs)}
-    copied = re.findall(
-        r"(?<=\s)hpcmod/\S+", re.sub(r"source=", "source= ", render_dockerfile(made, templates=TEMPLATES))
-    )
-    files = re.findall(r"^    (hpcmod/\S+) ", render_definition(made, templates=TEMPLATES), re.MULTILINE)
+    copied = re.findall(r"(?<=\s)hpcmod/\S+", re.sub(r"source=", "source= ", dockerfile(name)))
+    files = re.findall(r"^    (hpcmod/\S+) ", definition(name), re.MULTILINE)
     for path in (*copied, *files):
         path = path.rstrip(",").partition(",")[0]
         assert path in there or any(one.startswith(f"{path}/") for one in there), path

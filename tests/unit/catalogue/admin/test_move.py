@@ -60,7 +60,7 @@ def test_a_move_killed_at_any_point_leaves_both_usable_and_finishes_when_run_aga
         assert_whole(Catalogue(target))
         assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "shop"]
         shutil.rmtree(target)
-        step += 97
+        step += 29
     assert states == {True, False}
 
 

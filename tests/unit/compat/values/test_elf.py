@@ -34,7 +34,6 @@ def parsed(data: bytes) -> ElfFile:
     paths=st.lists(NAME.map("/{}".format), max_size=3),
     padding=st.integers(0, 20_000),
 )
-@pytest.mark.slow
 def test_reads_back_all_written_forms(
     bits: int,
     order: str,

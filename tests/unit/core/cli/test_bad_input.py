@@ -81,7 +81,7 @@ SUFFIXES = (".sif", ".eb", ".toml", ".sh")
 BY_NAME = ("bake", "build", "bundle", "doctor", "fetch", "info", "install", "job", "lint", "publish")
 """Verbs that read a file according to its suffix: they get each kind of bad file, with the suffixes in turn.
 
-Other verbs get every second kind: they read files with the same functions.
+Other verbs get every fourth kind: they read files with the same functions.
 """
 
 
@@ -148,7 +148,7 @@ def suffix_of(kind: str, name: str) -> str:
     """Return the suffix of a verb's bad file of one kind; empty if it gets none."""
     number = list(KINDS).index(kind) + list(COMMANDS).index(name)
     if name.split()[0] not in BY_NAME:
-        return "" if number % 2 else SUFFIXES[number // 2 % len(SUFFIXES)]
+        return "" if number % 4 else SUFFIXES[number // 4 % len(SUFFIXES)]
     return SUFFIXES[number % len(SUFFIXES)]
 
 

@@ -68,6 +68,7 @@ def test_a_directory_that_nothing_has_checked_is_not_replaced(tmp_path: Path, wa
     assert names(tmp_path) == ["site"]
 
 
+@pytest.mark.slow
 def test_a_reader_always_finds_a_directory_during_an_exchange(tmp_path: Path) -> None:
     write_pages(tmp_path / "site", "0")
     stop = threading.Event()

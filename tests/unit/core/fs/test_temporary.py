@@ -53,6 +53,7 @@ def test_directories_are_removed_with_their_contents_and_links_are_not_followed(
 
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o2770, 0o1777])
 @pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.slow
 def test_a_directory_that_another_user_renamed_to_such_a_name_is_kept(tmp_path: Path, mode: int, alone: bool) -> None:
     renamed = tmp_path / dead_name()
     (renamed / "thesis").mkdir(parents=True)

@@ -94,7 +94,6 @@ def test_a_quoted_text_means_exactly_itself(through: Callable[[list[str]], str],
 @pytest.mark.parametrize("through", LANGUAGES)
 @settings(IN_MEMORY, max_examples=25, deadline=None)
 @given(texts=st.lists(ANY_TEXT, max_size=40))
-@pytest.mark.slow
 def test_any_texts_come_back_unchanged(through: Callable[[list[str]], str], texts: list[str]) -> None:
     assert through(texts) == "".join(text + "\0" for text in texts)
 

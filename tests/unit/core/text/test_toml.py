@@ -32,7 +32,6 @@ NAMES = st.text(min_size=1)
         NAMES, st.one_of(SCALARS, st.dictionaries(NAMES, st.one_of(SCALARS, st.dictionaries(NAMES, SCALARS))))
     )
 )
-@pytest.mark.slow
 def test_any_values_are_read_back(values: dict[str, Any]) -> None:
     assert load_toml(render_toml(values), "printed") == values
 

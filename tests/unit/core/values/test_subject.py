@@ -93,7 +93,6 @@ def _escaped(name: str) -> st.SearchStrategy[str]:
 
 
 @given(respelled())
-@pytest.mark.slow
 def test_an_address_of_the_same_meaning_is_the_same_subject(pair: tuple[str, str]) -> None:
     assert normalize(pair[0]) == normalize(pair[1])
 

@@ -25,7 +25,7 @@ def test_doctor_reports_missing_files_unless_the_site_retired_the_container(tmp_
         modulefile = catalogue.modules / "Toy" / f"{version}.lua"
         modulefile.parent.mkdir(parents=True, exist_ok=True)
         modulefile.write_text(f'-- Written by hpcmod.\nlocal root = "{catalogue.software}/Toy/{version}"\n')
-    environ = {"HPCMOD_CATALOGUE": str(catalogue.directory), "MODULEPATH": str(catalogue.modules)}
+    environ = {"HPCMOD_CATALOGUE": str(catalogue.directory), "MODULEPATH": str(catalogue.modules), "PATH": "/nowhere"}
     found = [line for line in hpcmod("doctor", **environ).stdout.splitlines() if "installation" in line]
     assert [line.partition(":")[0] for line in found] == ["fail installation Toy/2.0"]
 

@@ -40,6 +40,7 @@ def test_without_a_file_the_profile_is_printed() -> None:
     assert "[nodes.cpu]\n# the list of nodes: 1 node such as n1\ncores = 64\n" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_file_is_written_and_named_and_can_be_used(tmp_path: Path) -> None:
     done = hpcmod("site", "new", "-o", tmp_path / "ours.toml")
     assert (done.exit_code, done.stdout) == (0, f"{tmp_path}/ours.toml\n")

@@ -103,6 +103,7 @@ def test_existing_files_are_replaced_only_with_force(layout: Path, tmp_path: Pat
     assert hpcmod("fetch", f"oci:{layout}", "-o", "x.sif", "--force").exit_code == 0
 
 
+@pytest.mark.slow
 def test_fetching_an_image_without_signatures_does_not_import_cryptography(registry: Registry, layout: Path) -> None:
     registry.push_layout(layout, "cli/imports", "1")
     for reference in (str(layout), f"docker://{registry.host}/cli/imports:1"):

@@ -17,6 +17,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_squashfs(tmp_path_factory.mktemp("rich") / "image", RICH)
 
 
+@pytest.mark.slow
 def test_any_place_of_a_file_reads_as_the_whole_does(image: Path) -> None:
     dice = random.Random(1)  # noqa: S311
     with image.open("rb") as file:

@@ -66,7 +66,6 @@ def test_a_long_and_broken_header_names_no_scheme_that_is_not_in_it(piece: str) 
         st.sampled_from(["Bearer ", "Basic ", 'realm="', '"', "=", ",", " ", "https://x/", "http://x", "\\", "scope=x"])
     ).map("".join)
 )
-@pytest.mark.slow
 def test_any_server_demand_gives_our_error_only(text: str) -> None:
     for credentials in (None, Credentials("file", "me", "secret"), Credentials("file", registry_token="t")):  # noqa: S106
         login = authorizer(credentials)

@@ -51,6 +51,7 @@ def test_lines_shown_on_a_page_are_in_the_scripts_of_its_commands(page: str) -> 
     assert [line for line in shown if line not in written] == []
 
 
+@pytest.mark.slow
 def test_shellcheck_finds_nothing_in_any_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     program = shutil.which("shellcheck", path=os.defpath + os.pathsep + str(Path(sys.executable).parent))
     assert program, "shellcheck comes with dev/stack"

@@ -16,7 +16,7 @@ from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.site import LAUNCHERS, Site
 
 OPTIONS = (("account", "x"), ("time", "10"), ("constraint", "x"))
-EVERY = 13
+EVERY = 37
 """Every how many requests one is tried."""
 
 

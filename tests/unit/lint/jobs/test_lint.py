@@ -305,6 +305,7 @@ def test_what_follows_the_end_of_a_script_is_not_read(before: str, goes_on: bool
 
 
 @pytest.mark.parametrize("line", ["# a\n", "cat <<EOF\n", "exit\n"])
+@pytest.mark.slow
 def test_a_long_script_is_read_in_seconds(line: str) -> None:
     start = process_time()
     lint_job(HEAD + line * 20_000, site("lumi"))

@@ -74,7 +74,6 @@ def test_a_printed_bind_parses_to_the_same_bind(source: str, destination: str, o
 
 
 @given(st.lists(st.sampled_from([*"a:, {", "/"])).map("".join))
-@pytest.mark.slow
 def test_a_path_with_commas_and_colons_is_printed_so_that_it_is_read_again(path: str) -> None:
     bind = Bind(f"/{path}", f"/x{path}")
     assert Bind.parse(str(bind)) == bind

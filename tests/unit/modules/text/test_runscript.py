@@ -98,8 +98,9 @@ def test_shellcheck_finds_nothing(settings: RunscriptSettings, tmp_path: Path) -
     assert done.stdout == ""
     # Variables of a part are set and used by others.
     usual[1] += ",SC2034,SC2153,SC2154,SC2317,SC2329,SC1091"
-    done = subprocess.run([usual[0], usual[1], "--shell=bash", *parts], capture_output=True, text=True)
-    assert done.stdout == ""
+    for part in parts:  # apart, which takes a third of the time
+        done = subprocess.run([usual[0], usual[1], "--shell=bash", part], capture_output=True, text=True)
+        assert done.stdout == ""
 
 
 def test_run_scripts_are_the_same_in_each_installation_except_for_the_settings() -> None:

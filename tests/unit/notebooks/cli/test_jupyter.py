@@ -46,6 +46,7 @@ def test_the_command_of_a_server_here_uses_the_gpus_of_the_site(top: Path, monke
     assert planned["script"] == f"srun --nodes=1 --ntasks=1 --overlap {start} node tied"
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_start_is_an_error(top: Path) -> None:
     code = "from hpcmod.core.cli.main import main; main()"
     words = [sys.executable, "-c", code, "jupyter", "Lab", "--here"]

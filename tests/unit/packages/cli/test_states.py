@@ -121,6 +121,7 @@ def test_a_set_that_a_failed_add_left_empty_has_no_packages(home: Path) -> None:
     assert (result.exit_code, "you have no packages `empty` for PyTorch/2.7.1" in result.stderr) == (3, True)
 
 
+@pytest.mark.slow
 def test_undo_imports_nothing_that_installs_packages_or_changes_catalogues() -> None:
     program = "import sys, hpcmod.catalogue.cli.lifecycle, hpcmod.packages.cli.states; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

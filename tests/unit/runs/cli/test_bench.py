@@ -16,6 +16,8 @@ from tests.installations import install
 from tests.programs import make_program
 from tests.walkthroughs import blocks, text_of
 
+pytestmark = pytest.mark.slow
+
 CORPUS = Path(__file__).resolve().parents[2] / "runs" / "values" / "bandwidth" / "corpus"
 HPE = CORPUS / "hpe-ai-environments.txt"
 
@@ -135,7 +137,6 @@ def test_outside_an_allocation_nodes_are_requested(top: Path, monkeypatch: pytes
     assert command.startswith("salloc ") and "--nodes=4" in command and "--time=10" in command
 
 
-@pytest.mark.slow
 def test_all_nodes_are_measured_compared_and_remembered(top: Path) -> None:
     srun(top)
     for _ in range(3):
@@ -151,7 +152,6 @@ def test_all_nodes_are_measured_compared_and_remembered(top: Path) -> None:
     assert [path.name for path in (top / "state/hpcmod").iterdir()] == ["bandwidth-generic.jsonl"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("in_the_way", ["state", "state/hpcmod/bandwidth-generic.jsonl"])
 def test_results_that_cannot_be_remembered_are_printed(top: Path, in_the_way: str) -> None:
     srun(top)
@@ -163,7 +163,6 @@ def test_results_that_cannot_be_remembered_are_printed(top: Path, in_the_way: st
     assert "not remembered for later runs" in done.stderr
 
 
-@pytest.mark.slow
 def test_what_was_left_out_and_a_failing_step_are_findings(top: Path) -> None:
     srun(top, more="echo '# reduce_scatter left out: not supported'; echo dying >&2", status=3)
     done = hpcmod("bench", "PyTorch", "--json")
@@ -175,7 +174,6 @@ def test_what_was_left_out_and_a_failing_step_are_findings(top: Path) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_ranks_that_measure_nothing_or_only_themselves_are_a_failure(top: Path) -> None:
     make_program(top / "slurm/srun", "#!/bin/sh\necho 'ModuleNotFoundError: torch' >&2; exit 1")
     done = hpcmod("bench", "PyTorch")
@@ -222,7 +220,6 @@ def test_the_speeds_of_trainings_are_compared_by_gpu(top: Path) -> None:
 COMMANDS = [shlex.split(line)[1:] for block in blocks("bench", "console") for line in block.splitlines()]
 
 
-@pytest.mark.slow
 def test_the_commands_of_the_page_run(top: Path) -> None:
     srun(top)
     shutil.copy(HPE, "slurm-4711.out")

@@ -18,6 +18,8 @@ from hpcmod.runs.values.endings.stacks import parse_answers
 from tests.programs import make_program
 from tests.stack import CHECKOUT
 
+pytestmark = pytest.mark.slow
+
 ANSWER = json.dumps({"host": "nid001", "ranks": [{"rank": "0", "pid": 7, "state": "S", "cpu": 0.0}], "profiler": ""})
 
 JOB = JobFacts(
@@ -30,7 +32,6 @@ def fake_srun(place: Path, code: str) -> dict[str, str]:
     return {"PATH": f"{place}:/usr/bin:/bin", "SLURM_JOB_ID": "3", "SLURM_NTASKS": "8", "SLURM_CONF": "/etc/x"}
 
 
-@pytest.mark.slow
 def test_one_step_asks_all_nodes_without_the_variables_of_another_job(tmp_path: Path) -> None:
     kept = f'env | grep ^SLURM >{tmp_path}/env; printf "%s " "$@" >{tmp_path}/words'
     code = f"{kept}; echo noise; echo 'hpcmod nid001 1/1 {ANSWER}|'"
@@ -40,7 +41,6 @@ def test_one_step_asks_all_nodes_without_the_variables_of_another_job(tmp_path: 
     assert (tmp_path / "words").read_text().startswith("--jobid=4711 --nodes=2 --overlap --ntasks-per-node=1 ")
 
 
-@pytest.mark.slow
 def test_no_answer_has_a_reason(tmp_path: Path) -> None:
     asked = ask_ranks(JOB, fake_srun(tmp_path / "bin", "echo 'srun: error: Invalid job id' >&2; exit 1"))
     assert (asked.answers, asked.problem) == ((), "srun: error: Invalid job id")
@@ -63,7 +63,6 @@ printf '[{{"thread_name": "MainThread", "frames": [{{"name": "f", "filename": "a
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("change", "moved"), [("/ 2", True), ("* 0", False)])
 def test_the_program_notices_ranks_that_move(tmp_path: Path, change: str, moved: bool) -> None:
     make_program(tmp_path / "py-spy", PY_SPY.format(tmp_path, change))
@@ -82,7 +81,6 @@ def test_the_program_notices_ranks_that_move(tmp_path: Path, change: str, moved:
 SLEEPS = "import sys, time; print('up', flush=True); time.sleep(60)"
 
 
-@pytest.mark.slow
 def test_the_program_finds_the_uppermost_python_of_each_rank() -> None:
     """Ignores a shell around the rank, a worker below it, another job, and the program's own step."""
     job = str(os.getpid() + 10_000_000)

@@ -43,7 +43,7 @@ class Harmful:
         b"\x80\x02}(]K\x01u.",
         b"",
         b"\x80\x02(((",
-        b"\x80\x04})" + b"\x85" * 1_000_000 + b"Ns.",  # Python's unpickler would overflow the stack at this key
+        b"\x80\x04})" + b"\x85" * 200_000 + b"Ns.",  # Python's unpickler would overflow the stack at this key
         b"\x80\x02}N" + b"2\x86" * 60 + b"Ns.",
         b"\x80\x02})" + b"\x94h\x00\x86" * 3 + b"Ns.",
     ],

@@ -26,7 +26,6 @@ _HEAD = """# Commands: {heading}
 Every option of these commands, as `--help` prints it.
 """
 
-
 _SCHEMAS_HEAD = """# JSON Schemas
 
 What each command prints with `--json`; all of them are about [JSON output](../json.md).

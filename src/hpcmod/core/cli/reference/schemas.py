@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-import textwrap
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -27,13 +26,13 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null", Path: "string"}
 
 
+@cache
 def command_schemas() -> dict[str, dict[str, Any]]:
     """Return the schema of each command with --json, and that of an error, by file name."""
-    commands = {words: outputs_of(command) for words, command in every_command()}
-    declared = {words: outputs for words, outputs in commands.items() if outputs}
     schemas = {
         f"{'-'.join(words)}.json": make_schema(f"hpcmod {' '.join(words)}", outputs)
-        for words, outputs in declared.items()
+        for words, command in every_command()
+        if (outputs := outputs_of(command))
     }
     return {"error.json": make_schema("any command that fails", (CommandFailure,)), **schemas}
 
@@ -68,8 +67,8 @@ def _describe_object(kind: type, parts: dict[str, Any], first: dict[str, Any]) -
 
 
 def _properties(kind: type, parts: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    hints, described = _types_of(kind), descriptions_of(kind)
-    for name, way in _ways_of(kind).items():
+    ways, hints, described = _ways_of(kind), _types_of(kind), descriptions_of(kind)
+    for name, way in ways.items():
         hint = hints[name]
         if way == "spliced":
             yield from _properties(hint, parts)
@@ -118,7 +117,6 @@ def _describe_union(choices: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _refer_to(kind: type, parts: dict[str, Any]) -> dict[str, Any]:
-    _ways_of(kind)
     name = kind.__name__
     if name not in parts:
         parts[name] = kind, {}  # a value may contain others of its own type
@@ -140,9 +138,14 @@ def _types_of(kind: type) -> dict[str, Any]:
 
 
 @cache
+def _source_of(module: str) -> ast.Module:
+    return ast.parse(inspect.getsource(sys.modules[module]))
+
+
+@cache
 def _names_for_types(module: str) -> dict[str, Any]:
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
-    guarded = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    body = _source_of(module).body
+    guarded = [node for node in body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     imports = [line for node in guarded for line in node.body if isinstance(line, ast.ImportFrom)]
     return {
         alias.asname or alias.name: getattr(import_module(line.module or ""), alias.name)
@@ -155,8 +158,8 @@ def descriptions_of(kind: type) -> dict[str, str]:
     """Return the string below each field in the source of a dataclass and of those that it extends."""
     described: dict[str, str] = {}
     for base in reversed(_bases_of(kind)):
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        lines = tree.body if isinstance(tree, ast.ClassDef) else []
+        nodes = ast.walk(_source_of(base.__module__))
+        lines = next(node.body for node in nodes if isinstance(node, ast.ClassDef) and node.name == base.__name__)
         for line, below in zip(lines, lines[1:]):
             text = below.value if isinstance(below, ast.Expr) else None
             if isinstance(line, ast.AnnAssign) and isinstance(text, ast.Constant):

@@ -12,6 +12,8 @@ from hpcmod.core.cli.reference.pages import command_pages
 from hpcmod.core.cli.verbs import GROUPS, HEADINGS
 from hpcmod.core.registry import commands_of, rooms
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def pages() -> Mapping[str, str]:

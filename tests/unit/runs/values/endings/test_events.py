@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, Ending
 from hpcmod.runs.values.endings.events import EXCEPTION, EXIT, Log, read_events
 
@@ -39,5 +41,6 @@ def test_an_interruption_by_the_user_is_not_reported_as_a_cause() -> None:
     assert [one.kind for one in read_events(Log("a", text), [])] == [CONSEQUENCE]
 
 
+@pytest.mark.slow
 def test_a_flood_of_one_line_is_bounded() -> None:
     assert len(read_events(Log("a", "Disk quota exceeded\n" * 20_000), [QUOTA])) == 5000

@@ -96,12 +96,14 @@ def test_counts_lines_of_libraries_and_those_that_no_rule_knows() -> None:
     assert reading.values("network") == ("IB",)
 
 
+@pytest.mark.slow
 def test_keeps_a_warning_of_all_ranks_once() -> None:
     reading = read_log("\n".join(f"nid{rank}:{rank}:1 [0] src/x.cc:1 NCCL WARN it broke" for rank in range(1000)))
     assert [seen.text for seen in reading.unknown] == ["src/x.cc:1 NCCL WARN it broke"]
     assert reading.warnings == 1000
 
 
+@pytest.mark.slow
 def test_keeps_a_limited_number_of_warnings() -> None:
     assert len(read_log("\n".join(f"NCCL WARN {number}" for number in range(1000))).unknown) == MOST_KEPT
 
