@@ -128,7 +128,7 @@ def check_signatures(reference: ImageReference, digest: str, signatures: Sequenc
     image = reference.canonical
     if not signatures:
         raise UntrustedError(
-            f"{image}: not signed: its registry has no tag {digest.replace(':', '-')}.sig, and no bundle",
+            f"{image}: not signed: no tag {digest.replace(':', '-')}.sig, and no bundle with a signature",
             "Ask its author to sign it: cosign sign --key KEY IMAGE@DIGEST.",
         )
     loaded = {name: key for name in rule.keys if (key := _load_key(name))}
