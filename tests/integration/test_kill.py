@@ -150,7 +150,9 @@ def forge(lock: Path) -> None:
     )
 
 
-def test_the_lock_of_a_dead_process_is_cleared_with_easybuilds_own(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
+def test_the_lock_of_a_dead_process_is_cleared_with_easybuilds_own_and_by_a_rebuild(
+    eb: EasyBuild, toy: Path, lmod: ModuleTool
+) -> None:
     lock = lock_of(eb)
     write_dead_lock(lock)
     easybuilds = lock.with_name(f"{str(eb.prefix / 'software/Toy/1.0').replace('/', '_')}.lock")
@@ -158,16 +160,12 @@ def test_the_lock_of_a_dead_process_is_cleared_with_easybuilds_own(eb: EasyBuild
     done = installed(eb, toy)
     assert f"removing the lock of process {os.getpid()} of " in done.stdout
     assert leftovers(eb) == set()
-    assert lmod("module load Toy && start-shell -c 'echo 1'", eb.modules).stdout == "1\n"
-
-
-def test_the_next_rebuild_clears_a_dead_lock_of_an_installed_module(eb: EasyBuild, toy: Path) -> None:
+    write_dead_lock(lock)
     installed(eb, toy)
-    write_dead_lock(lock_of(eb))
-    installed(eb, toy)
-    assert lock_of(eb).exists()  # the module exists, so nothing is done that needs a lock
+    assert lock.exists()  # the module exists, so nothing is done that needs a lock
     installed(eb, toy, "--rebuild")
     assert leftovers(eb) == set()
+    assert lmod("module load Toy && start-shell -c 'echo 1'", eb.modules).stdout == "1\n"
 
 
 def test_the_lock_of_a_silent_process_elsewhere_is_explained_and_left(eb: EasyBuild, toy: Path, tmp_path: Path) -> None:
