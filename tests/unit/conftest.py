@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -33,6 +36,30 @@ def image_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setenv(variable, str(tmp_path / name))
     monkeypatch.setenv("HPCMOD_SITE", "generic")
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def shellcheck(pytestconfig: pytest.Config) -> Callable[..., str]:
+    """Return what shellcheck finds in files: `shellcheck(directory, names, *options)`.
+
+    Where it found nothing, it runs again when a file in the directory has changed, or shellcheck itself.
+    """
+    program, cache = Path(sys.executable).with_name("shellcheck"), getattr(pytestconfig, "cache", None)
+
+    def run(directory: Path, names: Iterable[str], *options: str) -> str:
+        argv = [str(program), *options, *names]
+        files = [path for path in sorted(directory.rglob("*")) if path.is_file()]
+        texts = [(str(path.relative_to(directory)), path.read_bytes()) for path in files]
+        state = sha256(repr((program.stat().st_mtime_ns, texts)).encode()).hexdigest()
+        key = f"shellcheck/{sha256(repr(argv).encode()).hexdigest()}"
+        if cache and cache.get(key, "") == state:
+            return ""
+        done = subprocess.run(argv, cwd=directory, capture_output=True, text=True)
+        if cache and done.returncode == 0:
+            cache.set(key, state)
+        return done.stdout + done.stderr
+
+    return run
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import graphlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -301,20 +301,18 @@ SAFE_ARGUMENTS = {
 
 def starts_of_python(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the lists of words with `-c` or `-m`, without those for shells and options of our own commands."""
-    tree = parse(path)
-    for text in (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)):
+    for text in (node.value for node in nodes_of(path) if isinstance(node, ast.Constant)):
         if isinstance(text, str) and text.count("\n") > 3 and "import " in text and "sys.executable" in text:
-            yield from starts_in(ast.parse(text))
-    yield from starts_in(tree)
+            yield from starts_in(ast.walk(ast.parse(text)))
+    yield from starts_in(nodes_of(path))
 
 
-def starts_in(tree: ast.AST) -> Iterator[tuple[int, list[str]]]:
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.List, ast.Tuple)):
-            words = [ast.unparse(word) for word in node.elts]
-            at = next((number for number, word in enumerate(words) if word in ("'-c'", "'-m'")), 0 if words else -1)
-            if at >= 0 and words[at] in ("'-c'", "'-m'") and words[at - 1].strip("'") not in ("sh", "bash"):
-                yield node.lineno, words
+def starts_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, list[str]]]:
+    for node in nodes:
+        words = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
+        at = next((at for at, word in enumerate(words) if getattr(word, "value", "") in ("-c", "-m")), None)
+        if at is not None and getattr(words[at - 1], "value", "") not in ("sh", "bash"):
+            yield node.lineno, [ast.unparse(word) for word in words]
 
 
 def is_safe_start(path: Path, words: list[str]) -> bool:

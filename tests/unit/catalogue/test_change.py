@@ -123,10 +123,6 @@ def test_a_change_that_the_journal_has_is_not_reverted(shop: Catalogue, monkeypa
     assert not (shop.directory / "pending.json").exists()
 
 
-def retire(shop: Catalogue) -> None:
-    retire_one(shop)
-
-
 def publish(shop: Catalogue) -> None:
     record = make_record("Toy/3.0", aliases=("new",))
     with changing(shop, ADA):
@@ -141,7 +137,7 @@ def undo_publishing(shop: Catalogue) -> None:
     lifecycle.undo(shop, 2, actor=ADA)
 
 
-@pytest.mark.parametrize("work", [retire, publish, undo_publishing])
+@pytest.mark.parametrize("work", [retire_one, publish, undo_publishing])
 def test_the_next_change_finishes_one_killed_at_any_write(tmp_path: Path, work: Callable[[Catalogue], None]) -> None:
     origin = make_toys(tmp_path / "origin")
 

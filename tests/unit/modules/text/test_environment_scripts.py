@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,12 +55,10 @@ def read_environment(shell: str, line: str, **env: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", CHECKED)
 @pytest.mark.slow
-def test_shellcheck_finds_nothing(name: str, tmp_path: Path) -> None:
+def test_shellcheck_finds_nothing(name: str, tmp_path: Path, shellcheck: Callable[..., str]) -> None:
     root = write_scripts({**CHECKED, **PLANS}[name], tmp_path / "root")
-    if shutil.which("shellcheck"):
-        # SC1003, SC2016: \ and $ in single quotes are literal on purpose.
-        argv = ["shellcheck", "--exclude=SC1003,SC2016", "--shell=bash", *(root / name for name in RENDERED)]
-        assert subprocess.run(argv, capture_output=True, text=True).stdout == ""
+    # SC1003, SC2016: \ and $ in single quotes are literal on purpose.
+    assert shellcheck(root, RENDERED, "--exclude=SC1003,SC2016", "--shell=bash") == ""
 
 
 @pytest.mark.slow
