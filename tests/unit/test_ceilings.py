@@ -23,10 +23,10 @@ CEILINGS = {
     "src/hpcmod/catalogue": 11625,  # 10 more: versions there are, the error of eb, an empty directory
     "src/hpcmod/jobs": 3325,
     "src/hpcmod/doctor": 1865,
-    "src/hpcmod/packages": 6815,  # 5 more: a single package is not "1 packages"
+    "src/hpcmod/packages": 6825,  # 15 more: a lock for other machines, a single package in words
     "src/hpcmod/building": 2660,
     "src/hpcmod/notebooks": 1030,
-    "src/hpcmod/runs": 6810,  # 25 more: slow TCP on any machine, no GPU driver, data that was not staged
+    "src/hpcmod/runs": 6840,  # 55 more: slow TCP on any machine, no GPU driver, data not staged, what frameworks lack
     "src/hpcmod/lint": 2690,  # 90 more: seven kinds of mistakes that four readers missed; four rules went
     "src/hpcmod/importing": 2195,
     "tests": 4611,  # 26 more: bundles as cosign 3 makes them
@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 52195,  # 40 more: what strangers met on the pages
+    "tests/unit": 52233,  # 65 more: what strangers met on the pages, and outputs that were new
     "docs": 115,  # 25 more: a list of all pages
     "docs/explanation": 980,
     "docs/how-to": 4200,

@@ -145,6 +145,7 @@ def read_wanted(flags: WantedFlags, typed: Sequence[str] = (), *, own: bool = Fa
             conda=of_state.conda,
             locked=lock.lines,
             requires_python=lock.requires_python,
+            environments=lock.environments,
             pip=pip,
             allowed=(*allowed, *of_state.replaces),
         )

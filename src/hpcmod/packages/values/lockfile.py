@@ -56,6 +56,8 @@ class Lock:
     """The lines for pip, each with its hashes."""
     requires_python: str = ""
     """Versions of Python that it is for; empty for all."""
+    environments: tuple[str, ...] = ()
+    """Markers, one of which must hold; empty for all environments."""
 
 
 def render_package_lock(state: State) -> str:
@@ -114,9 +116,10 @@ def parse_package_lock(text: str, origin: str) -> Lock:
     except PylockValidationError as err:
         raise BadInputError(f"{origin}: {err}", _CURE) from err
     lines = tuple(_make_line(package, origin) for package in lock.packages)
+    environments = tuple(map(str, lock.environments or ()))
     own, python = JsonObject(dict(lock.tool or {}), f"{origin}: tool"), str(lock.requires_python or "")
     if _TOOL not in own.values:
-        return Lock(LockedState(tuple(line.partition(" --hash=")[0] for line in lines)), lines, python)
+        return Lock(LockedState(tuple(line.partition(" --hash=")[0] for line in lines)), lines, python, environments)
     state = parse_form(LockedState, own.object(_TOOL))
     for line in state.requirements:
         check_line(line)
@@ -124,7 +127,7 @@ def parse_package_lock(text: str, origin: str) -> Lock:
         if not is_package(name):
             raise BadInputError(f"{origin}: replaces: {name!r} is not the name of a package", _CURE)
     check_conda(state.conda)
-    return Lock(replace(state, conda=replace(state.conda, exact=state.conda != NO_CONDA)), lines, python)
+    return Lock(replace(state, conda=replace(state.conda, exact=state.conda != NO_CONDA)), lines, python, environments)
 
 
 def _make_line(package: Package, origin: str) -> str:

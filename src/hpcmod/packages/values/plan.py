@@ -90,6 +90,8 @@ class PackageChange:
     """Lines of a lock file, which pip gets instead of the requirements; all earlier packages are then replaced."""
     requires_python: str = ""
     """Versions of Python that the lock file is for; empty for all."""
+    environments: tuple[str, ...] = ()
+    """Markers of a lock file, one of which must hold; empty for all environments."""
     pip: PipOptions = NO_OPTIONS
     allowed: tuple[str, ...] = ()
     """Packages of the image that may be replaced."""
@@ -232,13 +234,15 @@ def make_state_plan(
 
 
 def _check_lock(target: PackageTarget, change: PackageChange) -> None:
-    """Check that a lock file is for the Python of the image, and has the packages that it requires.
+    """Check that a lock file is for the Python of the image and this machine, and has the packages that it requires.
 
     Raises BadInputError if not: the next change would take what is missing from an index, without its hash.
     """
     python, cure = target.python.version, f"Lock the packages again, for Python {target.python.version}."
     if not any(SpecifierSet(change.requires_python).contains(f"{python}.{patch}") for patch in range(100)):
         raise BadInputError(f"the lock file is for Python {change.requires_python}, not for {python}", cure)
+    if change.environments and not any(applies(f";{marker}", python) for marker in change.environments):
+        raise BadInputError(f"the lock file is for other machines: {' or '.join(change.environments)}", cure)
     locked = {name_of(line) for line in change.locked or ()}
     for line in change.added.lines if change.locked is not None and not change.conda.packages else ():
         if name_of(line) not in {*locked, ""} and not target.find(name_of(line)) and applies(line, python):

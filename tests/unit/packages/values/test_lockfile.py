@@ -62,6 +62,8 @@ def test_the_lock_of_another_tool_requires_what_it_locks() -> None:
     windows, url = 'sys_platform == "win32"', "https://example.org/fast-1.0-py3-none-any.whl"
     assert lock.state.requirements == (f"colorama==0.4.6 ; {windows}", f"fast @ {url}")
     assert lock.requires_python == ">=3.12"
+    elsewhere = parse_package_lock(OF_UV.replace("requires", "environments = [\"os_name == 'nt'\"]\nrequires", 1), "x")
+    assert elsewhere.environments == ('os_name == "nt"',)
     assert lock.lines == (
         f"colorama==0.4.6 ; {windows} --hash=sha256:{'d' * 64} --hash=sha256:{'c' * 64}",
         f"fast @ {url} --hash=sha256:{'e' * 64}",

@@ -105,6 +105,12 @@ def test_a_lock_is_for_this_python_and_has_what_it_requires(python: str, require
         assert make().requirements == (required,)
 
 
+def test_a_lock_for_other_machines_is_refused() -> None:
+    change = PackageChange(locked=("x==1 --hash=sha256:00",), environments=('sys_platform == "win32"',))
+    with pytest.raises(BadInputError, match="is for other machines: sys_platform"):
+        make_state_plan(TARGET, change, number=2, parent=None)
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -14,7 +14,7 @@ from hpcmod.runs.values.endings.statuses import ABORTED, KILLED, TERMINATED
 _GENERAL = (EXCEPTION, EXIT, FAULT)
 """What no rule knows: it explains nothing after the failure of another rank."""
 
-_OF_LAUNCHERS = ("rank-taken-down", "step-ended")
+_OF_LAUNCHERS = ("mpi-process-ended", "rank-taken-down", "step-ended")
 """Known endings that a launcher reports: a rank has not seen another one's failure by them."""
 
 

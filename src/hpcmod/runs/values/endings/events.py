@@ -24,6 +24,7 @@ _SHOWN = 300  # characters of a line
 _NEAR = 6  # lines after an exception in which the rest of its message is
 _COLLECTIVE = re.compile(r"WorkNCCL\((?:[A-Za-z]+=\w+, )*?SeqNum=(\d{1,12}), OpType=(\w{1,60})")
 _EXITS = ("srun: error:", "exitcode", "exits with return", "Abort(", "with errorcode", ": line ", "exited on signal")
+_SIGNALS = (" Signal: ", "THE EXIT STRING: ")
 _ENDED = ("srun: Terminating", "Job step aborted", "srun: Force Terminated", " CANCELLED AT ")
 
 
@@ -163,7 +164,7 @@ def _faults(log: Log, lines: Sequence[str]) -> Iterator[Event]:
 def _exits(log: Log, lines: Sequence[str]) -> Iterator[Event]:
     """Yield the exits of tasks; those after Slurm began to end the step are consequences."""
     ended = False
-    for number in sorted(_lines_with(log.text, {*_EXITS, *_ENDED})):
+    for number in sorted(_lines_with(log.text, {*_EXITS, *_SIGNALS, *_ENDED})):
         line = lines[number]
         ended = ended or any(part in line for part in _ENDED)
         outcome = exit_of(line)

@@ -26,6 +26,7 @@ _LAUNCHERS = re.compile(
     r"|\bexits with return code = (-?\d{1,3})|\bAbort\((-?\d{1,3})\) on node|^with errorcode (-?\d{1,3})\b"
 )
 _MPIRUN = re.compile(r"process rank (\d{1,7}) with PID \d{1,9} on node (\S{1,255}) exited on signal (\d{1,2})\b")
+_SIGNAL = re.compile(r"(?:THE EXIT STRING: |^\[[^\]]{1,280}\] Signal: )[A-Z][\w ]{2,40} \((?:signal )?(\d{1,2})\)")
 _ISO = re.compile(r"\b\d{4}-(\d\d)-(\d\d)[T_ ](\d\d):(\d\d):(\d\d(?:[.,]\d{1,9})?)")
 _GLOG = re.compile(r"\[[EWIF](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d\.\d{1,9})")
 
@@ -69,7 +70,7 @@ def moment_of(line: str) -> Moment | None:
 
 
 def exit_of(line: str) -> Exit | None:
-    """Return how tasks ended, from a line of srun, bash, or a launcher of PyTorch or DeepSpeed; else None."""
+    """Return how tasks ended, from a line of srun, bash, MPI, or a launcher of PyTorch or DeepSpeed; else None."""
     srun = _SRUN.search(line[:_READ])
     outcome = parse_outcome(srun[3]) if srun else None
     if srun and outcome:
@@ -77,6 +78,9 @@ def exit_of(line: str) -> Exit | None:
     mpirun = _MPIRUN.search(line[:_READ])
     if mpirun:
         return Exit((int(mpirun[1]),), mpirun[2], 0, int(mpirun[3]))
+    signal = _SIGNAL.search(line[:_READ])
+    if signal:
+        return Exit((), "", 0, int(signal[1]))
     shell = _SHELL.search(line[:_READ])
     outcome = parse_outcome(shell[1]) if shell else None
     if outcome:
