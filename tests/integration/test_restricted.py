@@ -57,6 +57,7 @@ def test_a_restricted_container_with_a_licence(module_env: ModuleTool, tiny_sif:
         refused = site.hpcmod(*words, **home)
         assert (refused.returncode, text in " ".join(refused.stderr.split())) == (7, True), words
     assert text in " ".join(site.does("info", "Toy", **home).stdout.split())
+    assert "Toy/1.0  restricted" in site.does("ls", "Toy", **home).stdout
     for path in (image, sif):
         path.chmod(0o640)
     assert "wrong" not in site.does("catalogue", "verify").stdout

@@ -11,8 +11,8 @@ from hpcmod.catalogue.records.index import Index, IndexEntry
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.modules import Installed
 
-READY, AVAILABLE, ELSEWHERE = "ready", "available", "elsewhere"
-"""Can be used now; can be installed; is for another machine."""
+READY, AVAILABLE, ELSEWHERE, RESTRICTED = "ready", "available", "elsewhere", "restricted"
+"""Can be used now; can be installed; is for another machine; is for a group that the user is not in."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Listed:
 
     module: str
     place: str
-    """ready: can be used now; available: can be installed; elsewhere: is for another machine."""
+    """One of READY, AVAILABLE, ELSEWHERE, RESTRICTED."""
     state: str
     """State from its record; `published` if it has none."""
     size: int
@@ -68,7 +68,10 @@ def list_containers(
 
 def _of_entry(entry: IndexEntry, catalogue: Catalogue, own: dict[str, Installed], *, fits: bool, here: bool) -> Listed:
     yours = entry.module in own
+    image = catalogue.images / entry.sif
     place = AVAILABLE if fits else ELSEWHERE
+    if fits and os.access(image, os.F_OK) and not os.access(image, os.R_OK):
+        place, here = RESTRICTED, False
     return Listed(
         entry.module,
         READY if yours or (fits and here) else place,
