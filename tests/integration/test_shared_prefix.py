@@ -6,14 +6,14 @@ import hashlib
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.integration.conftest import write_easyconfig
 from tests.integration.test_other_users import assert_untouched, home, mallory
-from tests.stack import ModuleTool
+from tests.preloaded import HPCMOD, call
+from tests.stack import Done, ModuleTool, write_eb
 from tests.users import Users
 
 __all__ = ["home"]
@@ -40,13 +40,13 @@ def easyconfig(tmp_path: Path, tiny_sif: Path) -> Path:
     return write_easyconfig(source, checksums=[hashlib.sha256(tiny_sif.read_bytes()).hexdigest()])
 
 
-def run(
-    lmod: ModuleTool, home: Path, state: Path, *words: str | Path, **environ: str
-) -> subprocess.CompletedProcess[str]:
+def run(lmod: ModuleTool, home: Path, state: Path, *words: str | Path, **environ: str) -> Done:
     own = {"HOME": str(home), "XDG_STATE_HOME": str(state), "HPCMOD_SITE": "generic", "HPCMOD_CATALOGUE": ""}
     env = {**lmod.environment(), **own, "EASYBUILD_MODULES_TOOL": "Lmod", **environ}
-    argv = [lmod.stack.python.parent / "hpcmod", *map(str, words)]
-    return subprocess.run(argv, env=env, cwd=home, capture_output=True, text=True, timeout=300, check=False)
+    env["PATH"] = f"{write_eb(lmod.stack, lmod.home)}:{env['PATH']}"
+    done = call(lmod.stack.python, HPCMOD, [str(lmod.stack.python.parent / "hpcmod"), *map(str, words)], env, home)
+    assert done is not None
+    return done
 
 
 def test_an_installation_writes_nowhere_else_while_a_member_exchanges_directories(
