@@ -24,8 +24,8 @@ def parsed(data: bytes) -> ElfFile:
     return found
 
 
-@pytest.mark.parametrize(("bits", "order"), FORMS)
 @given(
+    form=st.sampled_from(FORMS),
     soname=NAME,
     needed=st.lists(NAME, max_size=5, unique=True),
     needs=st.lists(st.tuples(NAME, NAME), max_size=6, unique=True),
@@ -35,8 +35,7 @@ def parsed(data: bytes) -> ElfFile:
     padding=st.integers(0, 20_000),
 )
 def test_reads_back_all_written_forms(
-    bits: int,
-    order: str,
+    form: tuple[int, str],
     soname: str,
     needed: list[str],
     needs: list[tuple[str, str]],
@@ -53,13 +52,13 @@ def test_reads_back_all_written_forms(
         defines=defines,
         rpath=":".join(paths),
         runpath=":".join([*paths, "$ORIGIN/../lib"]),
-        bits=bits,
-        order=order,
+        bits=form[0],
+        order=form[1],
         padding=padding,
     )
     found = parsed(written)
     libraries = dict.fromkeys([*needed, *(library for library, _ in (*needs, *weak))])
-    assert (found.soname, found.needed, found.bits) == (soname, tuple(libraries), bits)
+    assert (found.soname, found.needed, found.bits) == (soname, tuple(libraries), form[0])
     assert (found.rpath, found.runpath) == (tuple(paths), (*paths, "$ORIGIN/../lib"))
     assert set(found.versions_needed) == set(needs)
     assert found.versions_defined == tuple(defines)
