@@ -25,6 +25,7 @@ def hpcmod(line: str) -> Result:
         ("uninstall", "unknown command: uninstall. To remove an installation: hpcmod remove NAME"),
         ("rm 'a b'", "unknown command: rm. To remove an installation: hpcmod remove 'a b'"),
         ("rm -rf PyTorch", "unknown command: rm. To remove an installation: hpcmod remove NAME"),
+        ("export x", "unknown command: export. To pack easyconfigs and images for an offline machine: hpcmod bundle"),
         ("load PyTorch", "unknown command: load. To load a container into your shell: module load PyTorch"),
         ("binds --explain", "unknown command: binds. Use: hpcmod site binds --explain"),
         ("site-show lumi", "unknown command: site-show. Use: hpcmod site show lumi"),

@@ -66,6 +66,14 @@ def rules_of(line: str, *, machine: str = "lumi") -> list[str]:
     return [fault.rule for fault in lint_job(HEAD + line, site(machine))]
 
 
+def test_ranks_are_missed_on_nodes_without_gpus_too() -> None:
+    job = (
+        "#!/bin/bash\n#SBATCH -A p -p small -n 16 -t 5\nmodule load PyTorch\nsrun singularity exec $SIF python {}.py\n"
+    )
+    found = [[fault.rule for fault in lint_job(job.format(name), site("lumi"))] for name in ("mnist", "plot")]
+    assert ["no-ranks" in rules for rules in found] == [True, False]
+
+
 RUN = "srun singularity exec $SIF "
 COMMAND_LINES = [
     ("singularity exec docker://a ls\ncd $SLURMTMPDIR\n", []),
