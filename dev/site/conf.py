@@ -26,6 +26,26 @@ html_additional_pages = {"index": "redirect.html"}
 templates_path = ["."]
 
 
+ACCESSIBLE = {
+    '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
+    '<aside class="toc-drawer': '<aside aria-label="Sections" class="toc-drawer',
+    "<pre>": '<pre tabindex="0">',
+    '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+}
+"""What the theme writes, and what a reader without a mouse or a screen needs instead."""
+
+
 def setup(app: Sphinx) -> None:
-    """Add the files that are no pages."""
+    """Add the files that are no pages, and change the pages that are written."""
     app.config.html_extra_path = [str(app.srcdir / "extra")]
+    app.connect("build-finished", make_accessible)
+
+
+def make_accessible(app: Sphinx, fault: Exception | None) -> None:
+    """Name the parts of each page, and let the keyboard scroll what is wide."""
+    for page in app.outdir.rglob("*.html"):
+        text = page.read_text()
+        for written, wanted in ACCESSIBLE.items():
+            text = text.replace(written, wanted)
+        page.write_text(text)

@@ -50,7 +50,7 @@ CEILINGS = {
     "easyblocks": 605,
     "easyconfigs": 2130,
     "recipes": 1430,
-    "dev": 2490,  # 155 more: an easyconfig of hpcmod itself, with the checksums of all that it needs
+    "dev": 2502,  # 167 more: an easyconfig of hpcmod itself with checksums; pages that axe finds no fault in
 }
 """Lines of each folder with all that is below it, except folders that have a line of their own."""
 
