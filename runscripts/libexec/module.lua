@@ -26,8 +26,8 @@ if container.python then
     if loading and other and other ~= this_module then
         local its_family, its_module = string.match(other, "^(.*) (%S+)$")
         -- To swap modules of a family, Lmod loads the new one, unloads both, and loads the new one again. The first time,
-        -- the variables still belong to the other module: do nothing, and undo nothing.
-        if its_family == container.family then return end
+        -- the variables still belong to the other module: do nothing, undo nothing (9.2.7: also then).
+        if its_family == container.family and isloaded(its_module) then return end
         refuse("the container module " .. (its_module or other) .. " is loaded; unload it first")
     end
     if several then state.SEVERAL = "yes" end

@@ -196,7 +196,7 @@ class Loader:
         return self.eb.prefix / "software" / module
 
 
-BOOKKEEPING = r"_ModuleTable[0-9]+_|_ModuleTable_Sz_|__LMOD_REF_COUNT_(PATH|MODULEPATH)|PATH_modshare"
+BOOKKEEPING = r"_ModuleTable[0-9]+_|_ModuleTable_Sz_|__LMOD_LAST_ERROR|__LMOD_REF_COUNT_(PATH|MODULEPATH)|PATH_modshare"
 """Bookkeeping variables of Lmod, which sets them even for an empty module, and the last of Environment Modules 4."""
 
 SNAPSHOT = f"""

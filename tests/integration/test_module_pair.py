@@ -62,11 +62,11 @@ CASES = [
 def test_only_one_of_two_container_modules_is_loaded(
     loader: Loader, first: str, second: str, variables: dict[str, str], load_both: str
 ) -> None:
-    # if it may not swap, Lmod loads neither of two modules given in one command
-    may_be_none = [["none"]] if "LMOD_AUTO_SWAP" in variables else []
     done = loader(f"load_both() {{ {load_both}; }}\n{LOAD_BOTH}", FIRST=first, SECOND=second, **variables)
-    assert done.stdout.split() in [["first", "runs"], ["second", "runs"], *may_be_none], done.stdout
     said = (loader.tool.home / "said").read_text()
+    # if it may not swap, Lmod loads neither of two modules given in one command; 9.2.7 never does
+    may_be_none = [["none"]] if "LMOD_AUTO_SWAP" in variables or "unload it first" in said else []
+    assert done.stdout.split() in [["first", "runs"], ["second", "runs"], *may_be_none], done.stdout
     assert first in said
     assert second in said
 

@@ -90,25 +90,26 @@ def test_on_lumi_its_eb_installs_and_updates_and_keeps_its_easyblocks_hooks_and_
 
 
 @pytest.mark.parametrize(("tool", "syntax"), [("lmod", "Lua"), ("envmodules", "Tcl")])
+@pytest.mark.parametrize(("scheme", "toy"), [("HierarchicalMNS", "Toy"), ("CategorizedModuleNamingScheme", "ai/Toy")])
 def test_every_verb_finds_a_module_of_a_hierarchy(
-    eb: EasyBuild, stack: Stack, tiny_sif: Path, tmp_path: Path, tool: str, syntax: str
+    eb: EasyBuild, stack: Stack, tiny_sif: Path, tmp_path: Path, tool: str, syntax: str, scheme: str, toy: str
 ) -> None:
     shutil.copy(tiny_sif, tmp_path / TOY_IMAGE)
     write_easyconfig(tmp_path)
-    site = {"HPCMOD_SITE": "generic", "EASYBUILD_MODULE_NAMING_SCHEME": "HierarchicalMNS"}
+    site = {"HPCMOD_SITE": "generic", "EASYBUILD_MODULE_NAMING_SCHEME": scheme}
     environ = replace(eb, modules_tool=tool, syntax=syntax, variables=site).environment()
     snippet = f"""set -e
         eb Toy-1.0.eb >&2
-        module use {eb.modules}/Core
-        module load Toy
+        module use {eb.modules} {eb.modules}/Core
+        module load {toy}
         start-shell -c 'echo loaded'
-        module unload Toy
-        hpcmod exec Toy echo ran
-        hpcmod update Toy >&2
+        module unload {toy}
+        hpcmod exec {toy} echo ran
+        hpcmod update {toy} >&2
         hpcmod ls
-        hpcmod remove --yes Toy >&2
+        hpcmod remove --yes {toy} >&2
         hpcmod ls
     """
     done = run(["bash", "-c", ModuleTool(stack, tmp_path, tool).prologue() + snippet], environ, tmp_path)
-    lines = done.stdout.splitlines()
-    assert (done.returncode, lines[:2], [line[:7] for line in lines[2:]]) == (0, ["loaded", "ran"], ["Toy/1.0"]), done
+    words = [line.split()[0] for line in done.stdout.splitlines()]
+    assert (done.returncode, words) == (0, ["loaded", "ran", f"{toy}/1.0"]), done

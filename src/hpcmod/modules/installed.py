@@ -113,7 +113,7 @@ def find_installed(trees: Iterable[Path], name: str | None = None) -> Iterator[I
         names = [name] if name else _directories(tree)
         for module, path in sorted(pair for each in names for pair in _modulefiles(tree, each)):
             installed = read_installed(path, module)
-            if installed and module not in seen:
+            if installed and module not in seen and (module.count("/") == 1 or installed.record.module == module):
                 seen.add(module)
                 yield installed
 
@@ -148,8 +148,10 @@ def _directories(tree: Path) -> list[str]:
 
 def _modulefiles(tree: Path, name: str) -> Iterator[tuple[str, Path]]:
     with suppress(OSError), os.scandir(tree / name) as entries:
-        for entry in entries:
-            if not entry.name.startswith("."):
+        for entry in (entry for entry in entries if not entry.name.startswith(".")):
+            if entry.is_dir() and "/" not in name:  # below CLASS/, in EasyBuild's CategorizedModuleNamingScheme
+                yield from _modulefiles(tree, f"{name}/{entry.name}")
+            else:
                 yield f"{name}/{entry.name.removesuffix('.lua')}", Path(entry.path)
 
 

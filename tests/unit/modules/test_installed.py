@@ -47,10 +47,12 @@ def test_the_first_tree_wins_and_backups_are_not_modules(tmp_path: Path) -> None
     for top in ("one", "two"):
         install(tmp_path / top, "PyTorch/1")
     install(tmp_path / "two", "vLLM/2", "Tcl")
+    install(tmp_path / "two", "ai/Toy/3")  # of CategorizedModuleNamingScheme
     trees = [tmp_path / top / "modules/all" for top in ("none", "one", "two")]
     (trees[1] / "PyTorch/1.bak_2026").write_text((trees[1] / "PyTorch/1.lua").read_text())
     found = {one.module: one.modulefile.parents[1] for one in find_installed(trees)}
-    assert found == {"PyTorch/1": trees[1], "vLLM/2": trees[2]}
+    assert found == {"PyTorch/1": trees[1], "vLLM/2": trees[2], "ai/Toy/3": trees[2] / "ai"}
+    assert [one.module for one in find_installed([tmp_path / "two/modules"], "all")] == []  # the records do not say so
     assert [one.module for one in find_installed(trees, "vLLM")] == ["vLLM/2"]
     assert list(find_installed(trees, "../one/modules")) == []
 

@@ -140,12 +140,12 @@ def names_image(text: str) -> bool:
 
 def find_own(here: Here, text: str, *, writable: bool = False) -> Installed | None:
     """Return the installed module that matches, outside the catalogues; of several versions, the highest."""
-    name, _, version = text.partition("/")
-    trees = own_trees(here.trees) if writable else here.trees
+    trees, name = own_trees(here.trees) if writable else here.trees, text.partition("/")[0]
     installed = sorted(find_installed(trees, name), key=lambda copy: release_key(copy.version)) if name else []
-    matching = [own for own in installed if own.version.startswith(version)]
-    exact = [own for own in installed if own.version == version]
-    if version and len(matching) > 1 and not exact:
+    every = [own for own in installed if own.name == text]
+    matching = every or [own for own in installed if text.startswith(f"{own.name}/") and own.module.startswith(text)]
+    exact = [own for own in installed if own.module == text]
+    if len(matching) > 1 and not every and not exact:
         raise NotFoundError(f"{text} is ambiguous", "Choose one of: " + ", ".join(own.module for own in matching))
     return (exact or matching)[-1] if matching else None
 
@@ -269,7 +269,7 @@ def _report_state(record: CatalogueRecord) -> None:
 def check_not_loaded(module: str) -> None:
     """Raise BusyError if a version of a module is loaded in this shell; `eb` does so too, but suggests no fix."""
     for loaded in loaded_modules():
-        if loaded.partition("/")[0] == module.partition("/")[0]:
+        if loaded.rpartition("/")[0] == module.rpartition("/")[0]:
             cure = f"module unload {sh_word(loaded)}, and run this again."
             raise BusyError(f"{loaded} is loaded in this shell", cure)
 
@@ -299,7 +299,7 @@ def complete_container(ctx: click.Context, parameter: click.Parameter, incomplet
     except (HpcmodError, OSError):  # a shell shows no errors of completion
         return []
     modules = [container.module for container in listed if container.state != "retired"]
-    names = list(dict.fromkeys(module.partition("/")[0] for module in modules))
+    names = list(dict.fromkeys(module.rpartition("/")[0] for module in modules))
     matching = [name for name in names if name.lower().startswith(incomplete.lower())]
     if "/" in incomplete or len(matching) == 1:
         matching = [module for module in modules if module.lower().startswith(incomplete.lower())]

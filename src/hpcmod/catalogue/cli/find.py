@@ -91,7 +91,7 @@ def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_jso
         for path in (path for place in here.site.images.central for path in _images_in(Path(place), text)):
             print_data(f"{path}  an image of the site: hpcmod install {sh_word(str(path))}")
     if text and not shown:
-        names = (listed.module.partition("/")[0] for listed in listed_here)
+        names = (listed.module.rpartition("/")[0] for listed in listed_here)
         raise NotFoundError(f"no container has {text} in its name", did_you_mean(text, names))
 
 
