@@ -22,8 +22,7 @@ RULES: dict[str, Rule] = {
 
 WASTEFUL = {
     "array-log", "billed-gpus", "cpus-per-gpu", "install-in-job", "missing-option", "no-cpus", "not-exported",
-    "no-ranks", "program-limits", "refused-launcher", "registry-image", "repeated-option", "shared-gpus",
-    "unknown-setting",
+    "no-ranks", "refused-launcher", "registry-image", "repeated-option", "shared-gpus", "unknown-setting",
 }  # fmt: skip
 """Rules whose finding is a warning, said once in a script: likely slow or wasteful, or right if set elsewhere."""
 

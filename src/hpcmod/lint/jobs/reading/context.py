@@ -20,7 +20,7 @@ Fault = tuple[int, str, str]
 LAUNCHERS = ("torchrun", "deepspeed", "accelerate")
 DISTRIBUTED = ("conda-python-distributed", *LAUNCHERS)
 GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "gres", "tres-per-task")
-TORCHRUN_MODULES = ("torch.distributed.run", "torch.distributed.launch")
+_TORCHRUN_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 TOOLS = {
     "basename", "cat", "cd", "chmod", "cp", "date", "dirname", "du", "echo", "env", "exit", "free", "grep", "head",
     "hostname", "kill", "ln", "ls", "lscpu", "mkdir", "mktemp", "module", "ml", "mv", "nvidia-smi", "printenv",
@@ -148,7 +148,9 @@ class ScriptContext:
     def ranks(self, call: Call | None = None) -> int | None:
         """Return the total number of tasks; None if unknown."""
         each, nodes = self.number("ntasks-per-node", call=call), self.number("nodes", call=call)
-        return self.number("ntasks", call=call) or (each * nodes if each and nodes else each)
+        if self.option("ntasks", call=call):
+            return self.number("ntasks", call=call)
+        return each * nodes if each and nodes else each
 
     def gpus_per_node(self, call: Call | None = None) -> int | None:
         """Return the GPUs on each node for the job or a step; None if unknown."""
@@ -206,14 +208,14 @@ def is_distributed(call: Call) -> bool:
     """Return whether a call starts ranks that communicate."""
     words = [word.name for word in call.program]
     first = words[:1] if call.name in TOOLS else words[:2]
-    return any(word in DISTRIBUTED for word in first) or any(word in TORCHRUN_MODULES for word in words)
+    return any(word in DISTRIBUTED for word in first) or any(word in _TORCHRUN_MODULES for word in words)
 
 
 def launchers_of(call: Call) -> list[str]:
     """Return the launchers that a call starts: as its program, or through the run script."""
     words = [word.name for word in call.program]
     asked = re.findall(r"--launcher[= ](\w+)", call.arguments()) if words[:1] == ["conda-python-distributed"] else []
-    asked += ["torchrun"] if any(word in TORCHRUN_MODULES for word in words) else []
+    asked += ["torchrun"] if any(word in _TORCHRUN_MODULES for word in words) else []
     asked += ["accelerate"] if "accelerate.commands.launch" in words else []
     started = words[:2] if not words[1:2] or words[0] != "accelerate" or words[1] == "launch" else []
     return [name for name in LAUNCHERS if name in started + asked]

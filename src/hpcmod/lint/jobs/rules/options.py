@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import PurePath
 from posixpath import normpath
 
-from hpcmod.lint.jobs.reading.context import TOOLS, Fault, ScriptContext
+from hpcmod.lint.jobs.reading.context import Fault, ScriptContext
 from hpcmod.lint.jobs.reading.options import SLURM_SHORT, Option
 from hpcmod.lint.jobs.reading.slurm_names import SBATCH_OPTIONS, SRUN_ONLY
 
@@ -66,7 +66,8 @@ def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
     lines = [line.partition(" #")[0] for line in job.script.lines]
     for option in job.script.options:
         line = lines[option.line - 1]
-        problem, right = _refused_value(option.name, option.value)
+        is_name = option.name != "mail-type" and re.fullmatch("[A-Z_]{3,}", option.value)  # that a program replaces
+        problem, right = ("", "") if is_name else _refused_value(option.name, option.value)
         if not option.value and option.name in {*SLURM_SHORT.values()} - {"wait"} and f"{option.name}=" not in line:
             problem = f"--{option.name} has no value: sbatch takes the next option for it"
             yield option.line, problem, "Add the value, or remove the line."
@@ -103,7 +104,8 @@ def _time(value: str) -> str:
     if not match:
         return "--time=HH:MM:SS"
     amount, unit = int(match[1]), match[2].lower()
-    return {"d": f"--time={amount}-00:00:00", "m": f"--time={amount}"}.get(unit, f"--time={amount:02}:00:00")
+    units = {"d": f"{amount}-00:00:00", "m": f"{amount}", "s": f"{amount // 60}:{amount % 60:02}"}
+    return f"--time={units.get(unit, f'{amount:02}:00:00')}"
 
 
 def rule_memory_unit(job: ScriptContext) -> Iterator[Fault]:
@@ -117,14 +119,11 @@ def rule_memory_unit(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_too_much_memory(job: ScriptContext) -> Iterator[Fault]:
     kind, option = job.node_type, job.option("mem")
-    if option and kind and _mebibytes(option.value) > kind.memory_gib * 1024 > 0:
+    amount = _MEMORY.fullmatch(option.value) if option else None
+    asked = int(amount[1]) * _MIB[amount[2].upper() or "M"] if amount else 0
+    if option and kind and asked > kind.memory_gib * 1024 > 0:
         problem = f"--mem={option.value}, but a job may use {kind.memory_gib}G of a node of type {kind.name}"
         yield option.line, problem, f"Write --mem={kind.memory_gib}G, or --mem=0 for all of it: Slurm refuses more."
-
-
-def _mebibytes(value: str) -> float:
-    amount = _MEMORY.fullmatch(value)
-    return int(amount[1]) * _MIB[amount[2].upper() or "M"] if amount else 0
 
 
 def rule_contradiction(job: ScriptContext) -> Iterator[Fault]:
@@ -193,42 +192,6 @@ def rule_array_log(job: ScriptContext) -> Iterator[Fault]:
         yield option.line, problem, f"Add the task to the name: {name}."
 
 
-_THREADS = re.compile(
-    r" (?:--?(?:\w+[-_])*n?threads?|--cpus|--nproc|--runThreadN|--CPU)[ =](\d+)\b|"
-    r"^(?:bwa|bwa-mem2|minimap2|spades\.py|fastqc|megahit) .*?-t (\d+)\b|^(?:hisat2|bowtie2?|salmon) .*?-p (\d+)\b"
-)
-_MOST_MEMORY = re.compile(
-    r" (?:-Xmx|--max_memory[ =])(\d+[MG])\b|^spades\.py .*?(?:-m|--memory)[ =](\d+)\b", re.IGNORECASE
-)
-_LINE_OF_TASK = r"(?:\bsed\s+-n\s+|\bhead\s+-(?:n\s*)?|NR\s*==\s*)['\"]*\$\{?SLURM_ARRAY_TASK_ID\}?['\"]*\s*(?:p\b|\W)"
-
-
-def rule_program_limits(job: ScriptContext) -> Iterator[Fault]:
-    cpus = (job.number("cpus-per-task") or 0) * (job.ranks() or 1) if not job.option("exclusive") else 0
-    asked = job.option("mem")
-    memory = _mebibytes(asked.value) if asked else 0
-    for call in (call for call in job.calls if call.name not in TOOLS - {"eval"}):
-        text = job.expand(call.arguments())
-        threads, most = _THREADS.search(text), _MOST_MEMORY.search(text)
-        if threads and int(next(filter(None, threads.groups()))) > cpus > 0:
-            yield call.line, f"{_end_of(threads)}, but the job has {cpus} CPUs", "Ask for as many by --cpus-per-task."
-        if asked and most and _mebibytes(most[1] or f"{most[2]}G") > memory > 0:
-            problem = f"{_end_of(most)}, but the job has {asked.value}: Slurm ends a program that needs more"
-            yield call.line, problem, "Ask for more than that by --mem."
-
-
-def _end_of(match: re.Match[str]) -> str:
-    return " ".join(match[0].split()[-2:])
-
-
-def rule_array_index(job: ScriptContext) -> Iterator[Fault]:
-    array = job.option("array")
-    for number, line in enumerate(job.script.lines, 1):
-        reads = re.search(rf"^[^#]*{_LINE_OF_TASK}", line)
-        if reads and array and "SLURM_ARRAY_TASK_ID" not in job.names and re.match(r"\[?0[-,:]", array.value):
-            yield number, f"--array={array.value} has a task 0, and no file has a line 0", "Begin the array with 1."
-
-
 def rule_too_many_cpus(job: ScriptContext) -> Iterator[Fault]:
     kind = job.node_type
     if not kind or not kind.cores:
@@ -239,7 +202,7 @@ def rule_too_many_cpus(job: ScriptContext) -> Iterator[Fault]:
     for call in (None, *job.steps):
         option, ranks = job.option("cpus-per-task", call=call), job.ranks_per_node(call) or 1
         each = job.number("cpus-per-task", call=call) or 0
-        unknown = job.option("ntasks", call=call) and not job.number("nodes", call=call)
+        unknown = job.option("ntasks", call=call) and not (job.number("nodes", call=call) and job.ranks(call))
         second_threads = call is not None and ranks != kind.gpus  # a step may use them, but not for one rank per GPU
         if option and each * ranks > most and not unknown and not second_threads:
             asked = f"{ranks} tasks with {each} CPUs make {each * ranks}"

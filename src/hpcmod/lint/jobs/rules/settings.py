@@ -60,12 +60,3 @@ def rule_device_twice(job: ScriptContext) -> Iterator[Fault]:
         elif name == "HIP_VISIBLE_DEVICES" and by_rocr:
             problem = "HIP_VISIBLE_DEVICES indexes ROCR_VISIBLE_DEVICES: with both, ranks above 0 have no GPU"
             yield variable.line, problem, "Set only ROCR_VISIBLE_DEVICES."
-
-
-def rule_device_number(job: ScriptContext) -> Iterator[Fault]:
-    for variable, call in job.settings:
-        given = max(job.gpus_per_node() or 0, job.gpus_per_node(call) or 0)
-        numbers = re.fullmatch(r"\d+(?:,\d+)*", variable.value) if _seen(variable) == "CUDA_VISIBLE_DEVICES" else None
-        if numbers and not job.whole_nodes and max(map(int, numbers[0].split(","))) >= given > 0:
-            problem = f"{_seen(variable)}={numbers[0]}, but the job has {given} GPU{'s' * (given > 1)}, counted from 0"
-            yield variable.line, problem, "Remove it: Slurm sets it."

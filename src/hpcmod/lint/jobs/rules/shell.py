@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from itertools import accumulate
 
 from hpcmod.lint.jobs.reading.context import MODULE_COMMAND, Fault, ScriptContext
-from hpcmod.lint.jobs.reading.slurm_names import OF_OPTIONS, OF_OTHER_SCHEDULERS, VARIABLES
+from hpcmod.lint.jobs.reading.slurm_names import OF_OTHER_SCHEDULERS, VARIABLES
 
 _USED = re.compile(r"\$(?:\{(\w+)([^}]*)\}|(\w+))")
 _DASHES = "".join(chr(code) for code in (*range(0x2010, 0x2015), 0x2212))
@@ -90,7 +90,7 @@ def rule_typeset_characters(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_slurm_variable(job: ScriptContext) -> Iterator[Fault]:
-    for name, line in _unset(job, ()):
+    for name, line in _unset(job):
         tested = rf"\[[^\]]*\b{name}\b|-[nzv] +\"?\$?{name}|#PBS|#BSUB|#\$ |qsub"
         if name in OF_OTHER_SCHEDULERS and not re.search(tested, job.text):
             right = OF_OTHER_SCHEDULERS[name]
@@ -98,18 +98,12 @@ def rule_slurm_variable(job: ScriptContext) -> Iterator[Fault]:
         own = name in VARIABLES or not name.startswith("SLURM_") or name.startswith("SLURM_SPANK") or "_HET_" in name
         if not own and not job.sources and (near := get_close_matches(name, VARIABLES, 1, 0.8)):
             yield line, f"Slurm does not set ${name}, so it is empty", f"Write ${near[0]}."
-    complete = job.option("nodes", "ntasks", "ntasks-per-node", "gpus", "gres", "mem", "time")  # not by the submitter
-    for name, line in _unset(job, ("echo", "printf")) if complete else ():
-        option = name.removeprefix("SLURM_").lower().replace("_", "-")
-        if name in OF_OPTIONS and not job.option(option) and not re.search(rf"\{{{name}:|-[nzv] +\S*{name}", job.text):
-            problem = f"Slurm sets ${name} only if --{option} is given, so it is empty"
-            yield line, problem, f"Add #SBATCH --{option}=NUMBER."
 
 
-def _unset(job: ScriptContext, without: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+def _unset(job: ScriptContext) -> Iterator[tuple[str, int]]:
     """Yield variables that a shell expands but the script does not set: each once, where it is first used."""
     names = set(job.names)
-    for call in (call for call in job.calls if "branch" not in call.places and call.name not in without):
+    for call in (call for call in job.calls if "branch" not in call.places):
         for word in call.words:
             text = re.sub(r"'[^']*'", "", word.text) if not call.inner and word.text[:1] != '"' else word.text
             for match in _USED.finditer(text):
@@ -134,7 +128,7 @@ def rule_not_exported(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_script_directory(job: ScriptContext) -> Iterator[Fault]:
-    knows = re.search(r"slurmd|spool|scontrol show job|SLURM_SUBMIT_DIR", job.text)
+    knows = re.search(r"slurmd|spool|scontrol show job|SLURM_SUBMIT_DIR|\n\s*sbatch\n|\bsbatch +\S*\$", job.text)
     once = [call for call in job.own if not call.places] if job.script.options and not knows else []
     for word in (word for call in once for word in call.words):
         if _OWN_DIRECTORY.search(word.text):

@@ -6,15 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.lint.jobs.reading.calls import Call
-from hpcmod.lint.jobs.reading.context import (
-    GPU_OPTIONS,
-    TORCHRUN_MODULES,
-    Fault,
-    ScriptContext,
-    is_distributed,
-    launchers_of,
-)
-from hpcmod.lint.jobs.reading.options import read_options
+from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, Fault, ScriptContext, is_distributed, launchers_of
 from hpcmod.lint.jobs.rules.container import module_variable
 
 _OWN_RANKS = re.compile(
@@ -34,14 +26,6 @@ _ADVICE = {
 }
 _CALLED = re.compile(r"^'[^']*[`(]\s*(scontrol|squeue)\b|\\(?:`|\$\()\s*(scontrol|squeue)\b")
 """What the batch shell does not expand."""
-_FLAGS_OF_TORCHRUN = {"standalone", "module", "no-python", "no_python", "run-path", "use-env", "use_env", "help", "h"}
-_OF_TORCHRUN = {
-    *_FLAGS_OF_TORCHRUN, "nnodes", "nproc-per-node", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "role",
-    "max-restarts", "monitor-interval", "start-method", "event-log-handler", "log-dir", "redirects", "tee", "node-rank",
-    "local-ranks-filter", "master-addr", "master-port", "local-addr", "logs-specs", "numa-binding", "shutdown-timeout",
-    "signals-to-handle", "duplicate-stdout-filters", "duplicate-stderr-filters", "virtual-local-rank",
-}  # fmt: skip
-"""Options of torchrun: torch/distributed/run.py."""
 MPIRUN = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
 
 
@@ -59,7 +43,8 @@ def rule_no_ranks(job: ScriptContext) -> Iterator[Fault]:
         ranks = job.ranks(call) or 1
         trains = (job.asks_for_gpus(call) or _TRAINS.search(script)) and not _OF_ONE.search(script)
         started = launchers_of(call) or "--launcher" in call.arguments() or call.wrappers
-        if ranks > 1 and trains and not started:
+        is_ours = module_variable(call) or "WORLD_SIZE" in job.names  # others start programs that find their rank
+        if ranks > 1 and trains and is_ours and not started:
             problem = f"{ranks} tasks start {call.name}, and nothing sets RANK: each trains alone or reads SLURM_PROCID"
             yield call.line, problem, _start_by(call)
 
@@ -161,24 +146,3 @@ def rule_gpus_not_asked(job: ScriptContext) -> Iterator[Fault]:
             cure = f"Add #SBATCH {job.site.job.gpus.format(gpus=1)}."
             yield call.line, "the container needs GPUs, but the job requests none", cure
             return
-
-
-def rule_launcher_option(job: ScriptContext) -> Iterator[Fault]:
-    letters = {"r": "redirects", "t": "tee"}
-    for call in job.calls:
-        names = " ".join(word.name or "-" for word in call.program)
-        started = re.match(rf"(?:\S+ )*?(?<!launcher )(?:torchrun|-m (?:{'|'.join(TORCHRUN_MODULES)}))(?= |$)", names)
-        words = call.program[started[0].count(" ") + 1 :] if started else ()
-        for option in read_options(words, letters, _FLAGS_OF_TORCHRUN, {"m": "module"})[0]:
-            name = option.name.replace("_", "-")
-            if not any(known.startswith(name) for known in _OF_TORCHRUN):
-                problem = f"torchrun has no option --{option.name}, and ends"
-                yield option.line, problem, "Write the options of your program after its name."
-                break
-
-
-def rule_r_script(job: ScriptContext) -> Iterator[Fault]:
-    for call in (call for call in job.calls if call.name == "R"):
-        given = call.arguments().partition(" ")[2]
-        if re.match(r"(?:--[\w-]+ )*[^\s-]\S*\.[Rr]\b", given):
-            yield call.line, "R does not run a file that is named so", f"Write Rscript {given}"
