@@ -27,7 +27,7 @@ CEILINGS = {
     "src/hpcmod/building": 2660,
     "src/hpcmod/notebooks": 1030,
     "src/hpcmod/runs": 6840,  # 55 more: slow TCP on any machine, no GPU driver, data not staged, what frameworks lack
-    "src/hpcmod/lint": 2690,  # 90 more: seven kinds of mistakes that four readers missed; four rules went
+    "src/hpcmod/lint": 2600,
     "src/hpcmod/importing": 2195,
     "tests": 4611,  # 26 more: bundles as cosign 3 makes them
     "tests/bench": 1110,
@@ -35,7 +35,7 @@ CEILINGS = {
     "tests/e2e": 2620,
     "tests/faults": 1845,
     "tests/fuzz": 700,
-    "tests/integration": 12106,  # 31 more: a table of the states of a signature for all verbs
+    "tests/integration": 12070,
     "tests/jobs": 2605,
     "tests/logs": 1360,
     "tests/lumi": 980,
@@ -44,7 +44,7 @@ CEILINGS = {
     "docs": 115,  # 25 more: a list of all pages
     "docs/explanation": 980,
     "docs/how-to": 4213,  # 13 more: hpcmod itself by eb
-    "docs/reference": 1655,
+    "docs/reference": 1650,
     "docs/tutorial": 240,  # 80 more: the script of a rank, whole
     "runscripts": 6495,
     "easyblocks": 605,
