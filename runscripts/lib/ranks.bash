@@ -38,13 +38,13 @@ offer_list() { # LIST: the name of an array of variables and values
   done
 }
 
-# Without setuid, the runtime gives each rank a user namespace of its own, and the kernel does not let processes of one read
-# memory or open files of another: MPICH and its UCX fail, the former only with large messages. Open MPI notices it itself.
+# Without setuid, each rank has a user namespace of its own, and processes of one cannot read memory or open files of another:
+# MPICH fails with large messages, and its UCX always. Open MPI notices it.
 offer_mpi_apart() {
-  local map
+  local map why='each rank has its own user namespace'
   ((${LOCAL_WORLD_SIZE:-1} > 1)) && [[ ${!PMI@} ]] && read -ra map </proc/self/uid_map && [[ ${map[*]} != '0 0 4294967295' ]] || return 0
-  offer MPIR_CVAR_CH4_CMA_ENABLE 0 'each rank has its own user namespace'
-  offer UCX_POSIX_USE_PROC_LINK n 'each rank has its own user namespace'
+  offer MPIR_CVAR_CH4_CMA_ENABLE 0 "$why"
+  offer UCX_POSIX_USE_PROC_LINK n "$why"
 }
 
 put() { # VARIABLE VALUE WHY

@@ -16,7 +16,7 @@ local function extend(list, more) for _, item in ipairs(more) do list[#list + 1]
 local variables = loadfile(container.root .. "/libexec/variables.lua")(memory)
 local state, users, override, set_default = variables.state, variables.users, variables.override, variables.set_default
 
--- Which containers are loaded ---------------------------------------------------------------------------------------
+-- Which containers are loaded
 
 -- Only one container with a whole Python environment, unless HPCMOD_SEVERAL=1: their commands have the same names.
 if container.python then
@@ -47,7 +47,7 @@ if loading and os.getenv("_HPCMOD_CONTAINER") then state.ADDITIONAL = "yes" end
 local is_first = not state.ADDITIONAL
 if is_first then setenv("_HPCMOD_CONTAINER", this_module) end
 
--- Image and variables -----------------------------------------------------------------------------------------------
+-- Image and variables
 
 local function share(name, value)
     if unloading and not is_last then return end
@@ -108,7 +108,7 @@ if loading and #dropped > 0 then
         .. ". To use it: export HPCMOD_KEEP_ENV='" .. table.concat(dropped_names, " ") .. "' and load the module again")
 end
 
--- Binds -------------------------------------------------------------------------------------------------------------
+-- Binds
 
 local function destination(bind)
     local source, rest = string.match((string.gsub(bind, "\\:", "\1")), "^([^:]*):?([^:]*)")

@@ -19,7 +19,7 @@ source $hpcmod::container(root)/libexec/variables.tcl
 
 proc hpcmod::message {text} { variable module; puts stderr "$module: $text" }
 
-# Image and variables ------------------------------------------------------------------------------------------------
+# Image and variables
 
 proc hpcmod::share {name value} {
     variable unloading; variable others; variable is_last
@@ -82,7 +82,7 @@ proc hpcmod::keep_out {} {
     }
 }
 
-# Lists of Apptainer -------------------------------------------------------------------------------------------------
+# Lists of Apptainer
 
 proc hpcmod::destination {bind} {
     lassign [split [string map [list \\: \001] $bind] :] source place
