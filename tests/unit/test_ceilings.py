@@ -29,10 +29,10 @@ CEILINGS = {
     "src/hpcmod/runs": 6840,  # 55 more: slow TCP on any machine, no GPU driver, data not staged, what frameworks lack
     "src/hpcmod/lint": 2600,
     "src/hpcmod/importing": 2195,
-    "tests": 4611,  # 26 more: bundles as cosign 3 makes them
+    "tests": 4625,  # 40 more: bundles as cosign 3 makes them, and an hpcmod that starts as the `eb` of tests does
     "tests/bench": 1110,
     "tests/corpora": 415,
-    "tests/e2e": 2620,
+    "tests/e2e": 2625,  # 5 more: ranks of MPI that share a node
     "tests/faults": 1845,
     "tests/fuzz": 700,
     "tests/integration": 12070,
@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 52233,  # 65 more: what strangers met on the pages, and outputs that were new
+    "tests/unit": 52240,  # 90 more: what strangers met on the pages, and outputs that were new
     "docs": 115,  # 25 more: a list of all pages
     "docs/explanation": 980,
     "docs/how-to": 4213,  # 13 more: hpcmod itself by eb
