@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 52240,  # 90 more: what strangers met on the pages, and outputs that were new
+    "tests/unit": 52245,  # 90 more: what strangers met on the pages, and outputs that were new
     "docs": 115,  # 25 more: a list of all pages
     "docs/explanation": 980,
     "docs/how-to": 4213,  # 13 more: hpcmod itself by eb

@@ -79,9 +79,12 @@ def written(settings: RunscriptSettings) -> str:
 
 
 def hard_link(source: str, target: str) -> None:
-    """Replace a file by a hard link."""
+    """Replace a file by a hard link, or by a copy on another file system."""
     Path(target).unlink(missing_ok=True)
-    os.link(source, target)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def write_runscripts(directory: Path, settings: RunscriptSettings) -> None:
