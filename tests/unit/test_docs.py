@@ -11,14 +11,21 @@ from pathlib import Path
 import click
 import pytest
 
+from hpcmod.catalogue.records import store
+from hpcmod.catalogue.values import record
 from hpcmod.catalogue.values.advisory_schema import KEYS, parse_advisory
+from hpcmod.compat.values import netstack
 from hpcmod.core import errors, resources
 from hpcmod.core.cli.main import main
+from hpcmod.core.cli.output import JSON_VERSION
 from hpcmod.core.cli.reference.commands import verbs_of
 from hpcmod.core.errors import HpcmodError
+from hpcmod.images.trust import provenance
 from hpcmod.jobs.values.masks import cpu_masks
 from hpcmod.machine.values.profile import make_site, parse_profile
 from hpcmod.modules.text.runscript import SETTINGS_FILE, render_runscripts
+from hpcmod.modules.values import install_record
+from hpcmod.packages.values import state
 from tests.plans import make_example
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -151,6 +158,14 @@ def test_the_table_of_exit_codes_is_that_of_the_code() -> None:
     assert listed == codes_in(errors.__doc__ or "")
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HpcmodError)]
     assert set(listed) == {0, errors.INTERRUPTED} | {kind.exit_code for kind in kinds}
+
+
+def test_the_numbers_of_formats_are_those_of_the_code() -> None:
+    rows = re.findall(r"^\| .+ \| `(\w+)` \| (\d+) \|$", page("docs/reference/how-long.md"), re.MULTILINE)
+    written = [store.FORMAT, state.STATE_VERSION, netstack.RECORD_VERSION, provenance._VERSION]
+    written = [install_record.RECORD_VERSION, record.RECORD_VERSION, *written]
+    assert rows == list(zip(("record", "record", "format", "state", "record", "version"), map(str, written)))
+    assert f"| `version` is {JSON_VERSION}." in page("docs/reference/how-long.md")
 
 
 def test_the_readme_lists_the_same_exit_codes_as_the_help() -> None:
