@@ -14,14 +14,16 @@ _LETTERS = {"account": "A", "qos": "q", "time": "t", "partition": "p", "constrai
 
 
 def check_limits(request: JobRequest, site: Site, layout: Layout) -> None:
-    """Check that a job has the options that it needs, and is not larger or longer than its partition and qos accept.
+    """Check that a job has the options that it needs, and is not larger or longer than is accepted.
 
-    Raises BadInputError if not; all missing options are listed together.
+    Its quality of service decides, or its partition if that is not known. Raises BadInputError if not; all missing
+    options are listed together.
     """
     given = {**dict(request.options), "partition": choose_partition(request, site, layout.node)}
     given.update({name: value for name, letter in _LETTERS.items() if (value := value_of(request.more, name, letter))})
-    chosen = [limits for limits in site.job.limits if limits.name in (given["partition"], given.get("qos"))]
-    needed = dict.fromkeys((*site.job.required, *(name for limits in chosen for name in limits.required)))
+    known = {limits.name: limits for limits in site.job.limits}
+    limits = known.get(given.get("qos", "")) or known.get(given["partition"]) or Limits("")
+    needed = dict.fromkeys((*site.job.required, *limits.required))
     missing = [name for name in needed if not given.get(name)]
     if missing:
         flags = " ".join(f"--{name} {name.upper()}" for name in missing)
@@ -31,20 +33,18 @@ def check_limits(request: JobRequest, site: Site, layout: Layout) -> None:
             f"Add {flags}, or export {variables} once.",
         )
     hours = read_hours(given.get("time", ""))
-    for limits in chosen:
-        excess = _find_excess(limits, request.nodes, hours, layout)
-        if excess:
-            kinds = {other.name: other for other in site.job.limits}
-            others = [
-                name
-                for name in layout.node.partitions
-                if name != given["partition"]
-                and not _find_excess(kinds.get(name, Limits(name)), request.nodes, hours, layout)
-            ]
-            raise BadInputError(
-                f"{limits.name} on {site.name} accepts {excess}",
-                f"Ask for less{', or for another partition: -p ' + others[0] if others else ''}.",
-            )
+    excess = _find_excess(limits, request.nodes, hours, layout)
+    if excess:
+        others = [
+            name
+            for name in layout.node.partitions
+            if name != given["partition"]
+            and not _find_excess(known.get(name, Limits(name)), request.nodes, hours, layout)
+        ]
+        raise BadInputError(
+            f"{limits.name} on {site.name} accepts {excess}",
+            f"Ask for less{', or for another partition: -p ' + others[0] if others else ''}.",
+        )
 
 
 def _find_excess(limits: Limits, nodes: int, hours: float, layout: Layout) -> str:

@@ -136,7 +136,7 @@ class Limits(NamedTuple):
 
     name: str
     nodes: int = 0
-    """Largest number of nodes of a job in the partition or quality of service `NAME`; 0: not known."""
+    """Largest number of nodes of a job in the quality of service `NAME`, or else that partition; 0: not known."""
     hours: tuple[tuple[int, float], ...] = ()
     """Longest time limit in hours, by the smallest number of nodes; `{ 1 = 2, 92 = 6 }`: 6 hours from 92 nodes on."""
     cores: int = 0

@@ -45,6 +45,8 @@ def fault(*, nodes: int = 1, more: tuple[str, ...] = (), site: Site = SITE, **op
         ({"time": "3:00:00"}, "jobs on 1 node of at most 2 hours, and this one asks for 3."),
         ({"nodes": 3, "time": "90"}, "jobs on 3 nodes of at most 1 hours, and this one asks for 1.5."),
         ({"qos": "debug", "time": "45:00"}, "debug on ours accepts jobs of at most 0.5 hours, and this one"),
+        ({"qos": "large", "nodes": 65}, "large on ours accepts jobs of at most 64 nodes, and this one has 65."),
+        ({"qos": "large", "nodes": 5}, ""),
         ({"partition": "long"}, "every job on ours needs --qos. Add --qos QOS, or export SBATCH_QOS=... once."),
         ({"nodes": 5, "more": ("--partition=large",)}, ""),
         ({"partition": "long", "more": ("-qnormal",)}, ""),
