@@ -1,6 +1,7 @@
-"""Validate every JSON output of a command against its schema, in whichever test prints it.
+"""Validate every JSON output of a command against its schema, in whichever test prints it, and TOML files.
 
-The schemas are those of the dataclasses that a command declares; a field that is in none of them fails the test.
+The schemas of outputs are those of the dataclasses that a command declares; a field that is in none of them fails the
+test.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator, Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from hpcmod.core.cli.main import asks_for_json, main
 from hpcmod.core.cli.output import CommandFailure
-from hpcmod.core.cli.reference.schemas import make_schema, outputs_of
+from hpcmod.core.cli.reference.schemas import file_schemas, make_schema, outputs_of
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.documents import load_toml
 
 
 @cache
@@ -35,6 +38,22 @@ def fault_of(outputs: tuple[type, ...], value: Any) -> str:
         outputs = (CommandFailure,)
     fault = best_match(validator(outputs).iter_errors(value))
     return f"{fault.json_path}: {fault.message[:300]}" if fault else ""
+
+
+def fits_schema(kind: str, text: str) -> bool:
+    """Return whether an editor would accept a file: `site-profile`, `advisory` or `recipe`."""
+    try:
+        tree = json.loads(json.dumps(load_toml(text, kind), default=str))  # as editors do, with dates as strings
+    except BadInputError:
+        return False
+    return _file_validator(kind).is_valid(tree)
+
+
+@cache
+def _file_validator(kind: str) -> Draft7Validator:
+    schema = json.loads(json.dumps(file_schemas()[f"{kind}.json"]))
+    Draft7Validator.check_schema(schema)
+    return Draft7Validator(schema)
 
 
 def called_command(command: click.Command, words: Sequence[str]) -> click.Command:

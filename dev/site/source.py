@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from hpcmod.core.cli.reference.pages import command_pages
-from hpcmod.core.cli.reference.schemas import command_schemas
+from hpcmod.core.cli.reference.schemas import command_schemas, file_schemas
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 EXTRA = "extra"
@@ -52,7 +52,7 @@ def make_source(directory: Path) -> None:
         front.write(make_navigation((directory / "docs" / "pages.md").read_text(encoding="utf-8")))
     schemas = directory / EXTRA / "docs" / "reference" / "schemas"
     schemas.mkdir(parents=True)
-    for name, schema in command_schemas().items():
+    for name, schema in {**command_schemas(), **file_schemas()}.items():
         (schemas / name).write_text(json.dumps(schema, indent=1), encoding="utf-8")
 
 

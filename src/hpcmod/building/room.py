@@ -11,6 +11,7 @@ ROOM = Room(
             "build": ("cli.build:build", "Build an image with MPI, libfabric and the network plugin."),
         },
     },
+    schemas=("cli.schema:recipe_schema",),
     words={
         "create": ("build an image", "hpcmod build {RECIPE}"),
     },

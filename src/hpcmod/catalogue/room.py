@@ -74,6 +74,7 @@ ROOM = Room(
             ),
         },
     },
+    schemas=("cli.schema:advisory_schema",),
     words={
         "list": ("list containers", "hpcmod ls {}"),
         "status": ("list containers", "hpcmod ls"),

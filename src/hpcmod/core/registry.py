@@ -40,6 +40,8 @@ class Room(NamedTuple):
     """For `hpcmod job`: called with the record of an installation and the environment, each returns an added MPI."""
     examples: tuple[str, ...] = ()
     """For `hpcmod catalogue docs`: called with a module and a site, each yields a title and a text to copy and run."""
+    schemas: tuple[str, ...] = ()
+    """For editors: each returns the JSON Schema of a kind of file that people write, with its name in `title`."""
 
 
 class Dependent(NamedTuple):

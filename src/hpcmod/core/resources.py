@@ -54,6 +54,11 @@ def module_templates() -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(_PACKAGE.glob("*/text/*.j2"))}
 
 
+def schema_file(name: str) -> Path:
+    """Return the path of a JSON Schema that the build of a package writes; a checkout has none."""
+    return _PACKAGE / "schemas" / f"{name}.json"
+
+
 def easyconfigs_directory() -> Path:
     """Return the directory of the easyconfigs, for EasyBuild's robot path."""
     return _of_easybuild("easyconfigs", "easyconfigs")

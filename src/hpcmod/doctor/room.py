@@ -26,6 +26,7 @@ ROOM = Room(
             "completion": ("cli.completion:completion", "Print the completion script for a shell."),
         },
     },
+    schemas=("cli.schema:profile_schema",),
     words={
         "version": ("print the version", "hpcmod --version"),
         "config": ("show the settings of this machine", "hpcmod site show"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.cli.reference.pages import command_pages
-from hpcmod.core.cli.reference.schemas import command_schemas
+from hpcmod.core.cli.reference.schemas import command_schemas, file_schemas
 from tests.stack import CHECKOUT, run
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ def test_every_page_is_in_the_site_and_its_navigation(site: Path) -> None:
 def test_every_schema_is_a_file_of_the_site_that_a_page_links_to(site: Path) -> None:
     page = site / "docs" / "reference" / "commands" / "json-schemas.html"
     linked = re.findall(r'href="(\.\./schemas/[^"]+)"', read(page))
-    assert {Path(link).name for link in linked} == set(command_schemas())
+    assert {Path(link).name for link in linked} == {*command_schemas(), *file_schemas()}
     assert all("$schema" in json.loads(read(page.parent / link)) for link in linked)
 
 

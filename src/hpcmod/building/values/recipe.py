@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.values.documents import load_toml
 from hpcmod.core.values.reference import ImageReference
+from hpcmod.core.values.shape import Shape, list_shape, object_shape, table_shape, text_shape
 from hpcmod.core.values.strict_json import JsonObject, Texts
 
 CHOICES = {"mpi": ("ompi", "mpich", "none"), "ofi": ("builtin", "swap", "none")}
@@ -21,12 +22,35 @@ CONDITIONS = (*CHOICES, "with", "host_libs")
 GPUS = ("none", "cuda", "rocm")
 ARCHITECTURES = ("amd64", "arm64")
 
-_KEYS = ("summary", "gpu", "base", "choices", "with", "set", "needs", "environment", "search", "files", "steps")
-_STEP_KEYS = ("component", "when", "sources", "environment")
 _MOST = 1000  # entries of a list
+_SUMMARY = re.compile(r"[^\x00-\x1f\x7f]+")
 _VALUE = re.compile(r"[A-Za-z0-9._+:/=,@~<>!\[\] -]*")
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _PLACEHOLDER = re.compile(r"\{[a-z][a-z0-9_-]*\}")
+_VARIABLE = re.compile("PATH|LD_LIBRARY_PATH")
+
+_TEXT: Shape = {"type": "string"}
+_VALUES = table_shape(text_shape(rf"({_PLACEHOLDER.pattern}|{_VALUE.pattern[:-1]})*"))
+_WHEN = object_shape({key: {"anyOf": [_TEXT, list_shape(_TEXT)]} for key in CONDITIONS})
+_STEP = {"component": text_shape(_NAME.pattern), "when": _WHEN, "sources": _VALUES, "environment": _VALUES}
+_SEARCH = {"variable": text_shape(_VARIABLE.pattern), "directories": list_shape(_TEXT), "when": _WHEN}
+
+KEYS: Mapping[str, Shape] = {
+    "summary": text_shape(_SUMMARY.pattern),
+    "gpu": {"enum": GPUS},
+    "base": object_shape(dict(zip(ARCHITECTURES, [_TEXT, _TEXT]))),
+    "choices": object_shape({name: list_shape({"enum": known}) for name, known in CHOICES.items()}, *CHOICES),
+    "with": list_shape(_TEXT),
+    "set": _VALUES,
+    "needs": _VALUES,
+    "environment": _VALUES,
+    "search": list_shape(object_shape(_SEARCH, "variable")),
+    "files": table_shape(_TEXT),
+    "steps": list_shape(object_shape(_STEP, "component"), least=1),
+}
+"""The keys of a recipe, and the shape of the value of each."""
+
+REQUIRED = ("summary", "base", "choices", "steps")
 
 
 @dataclass(frozen=True)
@@ -92,10 +116,10 @@ def parse_recipe(text: str, name: str) -> Recipe:
 
 
 def _make_recipe(tree: JsonObject, name: str) -> Recipe:
-    _check_keys(tree, _KEYS)
+    _check_keys(tree, KEYS)
     recipe = Recipe(
         name=name,
-        summary=_text(tree, "summary", re.compile(r"[^\x00-\x1f\x7f]+"), "a string"),
+        summary=_text(tree, "summary", _SUMMARY, "a string"),
         gpu=tree.text("gpu") or "none",
         bases=tree.table("base"),
         choices=_choices(tree.object("choices")),
@@ -166,12 +190,13 @@ def _when(entry: JsonObject) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def _make_search_path(entry: JsonObject) -> SearchPath:
-    variable = _text(entry, "variable", re.compile("PATH|LD_LIBRARY_PATH"), "PATH or LD_LIBRARY_PATH")
+    _check_keys(entry, _SEARCH)
+    variable = _text(entry, "variable", _VARIABLE, "PATH or LD_LIBRARY_PATH")
     return SearchPath(variable, entry.texts("directories"), _when(entry))
 
 
 def _make_step(entry: JsonObject) -> RecipeStep:
-    _check_keys(entry, _STEP_KEYS)
+    _check_keys(entry, _STEP)
     return RecipeStep(
         component=_text(entry, "component", _NAME, "the name of a component"),
         when=_when(entry),

@@ -11,10 +11,20 @@ from hpcmod.catalogue.values.advisory import MOST_STARS, VERSION, Advisory, Host
 from hpcmod.catalogue.values.package_range import PackageRange, parse_range
 from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.values.documents import load_toml
+from hpcmod.core.values.shape import (
+    TEXT,
+    Check,
+    Shape,
+    list_shape,
+    object_shape,
+    shape_of,
+    shaped,
+    table_shape,
+    text_shape,
+)
 from hpcmod.machine.values import checks as check
 from hpcmod.machine.values.condition import Bound
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BOUND = re.compile(r"(>=|<=|==|>|<) *(\d{1,9}(?:\.\d{1,9})*)")
 _TABLES = ("match", "cure")
 
@@ -31,7 +41,7 @@ def parse_advisory(text: str, source: str, name: str) -> Advisory:
     tree = load_toml(text, f"advisory {source}")
     values: dict[str, Any] = {}
     faults = [fault for key, value in _flatten(tree) for fault in _check_key(key, value, values)]
-    faults += [f"{key}: missing" for key in _REQUIRED if key not in tree]
+    faults += [f"{key}: missing" for key in REQUIRED if key not in tree]
     faults += _check_whole(values)
     if faults:
         listed = "\n".join(f"  {fault}" for fault in faults)
@@ -79,6 +89,7 @@ def _check_whole(values: Mapping[str, Any]) -> Iterator[str]:
         yield f"cure.set: {name} is also listed under unset"
 
 
+@shaped({"type": "string", "minLength": 1, "maxLength": 4000})
 def _lines(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError("must be a non-empty string")
@@ -87,17 +98,10 @@ def _lines(value: Any) -> str:
     return value.strip()
 
 
+@shaped(text_shape(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"))
 def _day(value: Any) -> str:
     seconds_of(str(value))  # accept TOML dates and strings
     return str(value)
-
-
-def _digests(value: Any) -> tuple[str, ...]:
-    digests = tuple(text.removeprefix("sha256:") for text in _some(value))
-    bad = [text for text in digests if not re.fullmatch("[0-9a-f]{64}", text)]
-    if bad:
-        raise ValueError(f"must be sha256: and 64 hexadecimal digits, found {bad[0]!r}")
-    return digests
 
 
 def _some(value: Any) -> tuple[str, ...]:
@@ -108,21 +112,41 @@ def _some(value: Any) -> tuple[str, ...]:
     return texts
 
 
+@shaped(list_shape(text_shape("(sha256:)?[0-9a-f]{64}"), least=1))
+def _digests(value: Any) -> tuple[str, ...]:
+    digests = tuple(text.removeprefix("sha256:") for text in _some(value))
+    bad = [text for text in digests if not re.fullmatch("[0-9a-f]{64}", text)]
+    if bad:
+        raise ValueError(f"must be sha256: and 64 hexadecimal digits, found {bad[0]!r}")
+    return digests
+
+
+@shaped(list_shape(TEXT, least=1))
+def _modules(value: Any) -> tuple[str, ...]:
+    return tuple(map(_pattern, _some(value)))
+
+
+@shaped({"anyOf": [TEXT, list_shape(TEXT, least=1)]})
 def _packages(value: Any) -> tuple[PackageRange, ...]:
     return tuple(map(parse_range, [check.check_text(value)] if isinstance(value, str) else _some(value)))
 
 
-def _each(value: Any, read: Callable[[str, Any], Any]) -> tuple[Any, ...]:
-    """Check each name and value of a table; prefix errors with the name."""
-    if not isinstance(value, dict):
-        raise ValueError("must be a table of names and values")
-    parsed = []
-    for name, item in value.items():
-        try:
-            parsed.append(read(name, item))
-        except (ValueError, HpcmodError) as err:
-            raise ValueError(f"{name}: {err}") from err
-    return tuple(parsed)
+def _each(read: Callable[[str, Any], Any], shape: Shape) -> Check:
+    """Return a check of each name and value of a table, which prefixes errors with the name."""
+
+    @shaped(shape)
+    def check_each(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, dict):
+            raise ValueError("must be a table of names and values")
+        parsed = []
+        for name, item in value.items():
+            try:
+                parsed.append(read(name, item))
+            except (ValueError, HpcmodError) as err:
+                raise ValueError(f"{name}: {err}") from err
+        return tuple(parsed)
+
+    return check_each
 
 
 def _host(name: str, value: Any) -> HostFact:
@@ -140,36 +164,39 @@ def _host(name: str, value: Any) -> HostFact:
     return HostFact(path, tuple(Bound(name, *bound.groups()) for bound in bounds if bound))
 
 
-def _name(value: str) -> str:
-    if not _NAME.fullmatch(value):
-        raise ValueError(f"{value!r} is not a valid variable name")
-    return value
-
-
 def _pattern(value: str) -> str:
     if value.count("*") > MOST_STARS:
         raise ValueError(f"{value!r} contains more than {MOST_STARS} asterisks")
     return value
 
 
+def _setting(name: str, value: Any) -> tuple[str, str]:
+    return check.variable_name(name), check.text_or_nothing(value)
+
+
 def _wanted(name: str, value: Any) -> tuple[str, str | None]:
-    return _name(name), None if value is False else _pattern(check.text_or_nothing(value))
+    return check.variable_name(name), None if value is False else _pattern(check.text_or_nothing(value))
 
 
-KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+_BOUNDS = text_shape(rf" *{_BOUND.pattern} *(, *{_BOUND.pattern} *)*")
+_HOST = [shape_of(check.path), object_shape({"path": shape_of(check.path), "version": _BOUNDS}, "path")]
+_VARIABLE, _VALUE = shape_of(check.variable_name), shape_of(check.text_or_nothing)
+_WANTED = {"anyOf": [{"const": False}, _VALUE]}
+
+KEYS: Mapping[str, tuple[str, Check]] = {
     "title": ("title", check.check_text),
     "text": ("text", _lines),
     "source": ("source", check.matching(r"https://[!-~]{3,500}", "a URL that begins with https://")),
     "issued": ("issued", _day),
     "expires": ("expires", _day),
     "match.digests": ("digests", _digests),
-    "match.modules": ("modules", lambda value: tuple(map(_pattern, _some(value)))),
+    "match.modules": ("modules", _modules),
     "match.packages": ("packages", _packages),
-    "match.host": ("host", lambda value: _each(value, _host)),
-    "match.environment": ("environment", lambda value: _each(value, _wanted)),
-    "cure.unset": ("unset", check.list_of(_name)),
-    "cure.set": ("set", lambda value: _each(value, lambda name, text: (_name(name), check.text_or_nothing(text)))),
+    "match.host": ("host", _each(_host, table_shape({"anyOf": _HOST}))),
+    "match.environment": ("environment", _each(_wanted, table_shape(_WANTED, _VARIABLE))),
+    "cure.unset": ("unset", check.variable_names),
+    "cure.set": ("set", _each(_setting, table_shape(_VALUE, _VARIABLE))),
 }
 """For each key of the file: the field of Advisory and the check of its value."""
 
-_REQUIRED = ("title", "text", "source", "issued", "expires")
+REQUIRED = ("title", "text", "source", "issued", "expires")

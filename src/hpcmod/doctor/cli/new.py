@@ -11,6 +11,7 @@ import click
 
 from hpcmod.core.cli.output import print_data, tell
 from hpcmod.core.errors import BadInputError
+from hpcmod.core.resources import schema_file
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.text.toml import render_commented
 from hpcmod.doctor.values.draft import make_draft
@@ -50,7 +51,9 @@ def site_new(output: Path | None, name: str, partitions: Sequence[str], account:
     evidence = find_evidence(os.environ, partitions, {"account": account, "time": "5"})
     date = f"{datetime.now(timezone.utc):%B %Y}"
     draft = make_draft(evidence, name=name or name_machine(evidence.cluster), date=date)
-    text = render_commented(draft.notes, draft.values, draft.unknown)
+    schema = schema_file("site-profile")
+    text = f"#:schema {schema.as_uri()}\n" if schema.exists() else ""
+    text += render_commented(draft.notes, draft.values, draft.unknown)
     parse_profile(text, "the new profile")
     if output:
         from hpcmod.core.fs.tree import write_file

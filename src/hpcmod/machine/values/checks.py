@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from hpcmod.core.values.compression import ANY_OF, is_compression
+from hpcmod.core.values.compression import ANY_OF, NAMES, is_compression
+from hpcmod.core.values.shape import (
+    TEXT,
+    Check,
+    Shape,
+    list_shape,
+    object_shape,
+    shape_of,
+    shaped,
+    table_shape,
+    text_shape,
+)
 from hpcmod.core.values.text import check_plain
-from hpcmod.core.values.trust import TrustRule, parse_rules
+from hpcmod.core.values.trust import NEEDS, TrustRule, parse_keys, parse_needs, parse_rules
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.condition import ALWAYS, Condition
 from hpcmod.machine.values.site import IN_CONTAINER, LAUNCHERS, Tunable
@@ -17,10 +28,11 @@ from hpcmod.machine.values.sources import ProfileSource
 from hpcmod.machine.values.tables import Binds
 from hpcmod.machine.values.targets import GPU_TARGET
 
-Check = Callable[[Any], Any]
-"""Raises ValueError or HpcmodError."""
+_ABOVE_0 = {"type": "number", "exclusiveMinimum": 0}
+_NODES = text_shape("[1-9][0-9]{0,5}")
 
 
+@shaped(TEXT)
 def check_text(value: Any) -> str:
     """Validate a non-empty string of one line."""
     if not isinstance(value, str) or not value:
@@ -28,16 +40,19 @@ def check_text(value: Any) -> str:
     return check_plain(value, "the string")
 
 
+@shaped(text_shape(r"[^\x00-\x1f\x7f]*"))
 def text_or_nothing(value: Any) -> str:
     """Validate a string of one line, which may be empty."""
     return "" if value == "" else check_text(value)
 
 
+@shaped(TEXT)
 def source(value: Any) -> str:
     """Validate a source of values."""
     return str(ProfileSource.parse(check_text(value)))
 
 
+@shaped(list_shape(TEXT))
 def texts(value: Any) -> tuple[str, ...]:
     """Validate a list of strings."""
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
@@ -48,6 +63,7 @@ def texts(value: Any) -> tuple[str, ...]:
 def matching(pattern: str, form: str) -> Check:
     """Return a check for a string of one line that matches a regular expression, which `form` describes to people."""
 
+    @shaped(text_shape(pattern))
     def check(value: Any) -> str:
         if not re.fullmatch(pattern, check_text(value)):
             raise ValueError(f"must be {form}, found {value!r}")
@@ -58,7 +74,12 @@ def matching(pattern: str, form: str) -> Check:
 
 def list_of(check: Check) -> Check:
     """Return a check for a list of strings that each pass a check."""
-    return lambda value: tuple(check(item) for item in texts(value))
+
+    @shaped(list_shape(shape_of(check)))
+    def check_all(value: Any) -> tuple[Any, ...]:
+        return tuple(check(item) for item in texts(value))
+
+    return check_all
 
 
 tried = matching(
@@ -75,13 +96,16 @@ path = matching("/.*", "an absolute path")
 paths = list_of(path)
 place = matching(r"(/|\$\{?[A-Za-z_]).*", "an absolute path or begin with a variable")
 places = list_of(place)
-host_commands = list_of(matching(r"(?a)(/([\w.+-]+/)*)?[A-Za-z0-9_][\w.+-]*", "names or absolute paths of commands"))
+host_commands = list_of(
+    matching(r"(/([A-Za-z0-9_.+-]+/)*)?[A-Za-z0-9_][A-Za-z0-9_.+-]*", "names or absolute paths of commands")
+)
 variable_patterns = list_of(matching(r"[A-Za-z_][A-Za-z0-9_]*\*?", "names of variables, `*` only at the end"))
 gpu_targets = list_of(matching(GPU_TARGET, "words such as gfx90a or sm_90"))
 _LAYOUT = r"(-[cES]|--stripe-count|--component-end|--stripe-size) (-1|\d+[kMG]?|eof)|(-p|--pool) \w[\w.-]*"
 striping = matching(rf"({_LAYOUT})( ({_LAYOUT}))*", "-c, -S, -E or -p of `lfs setstripe`, each with its value")
 
 
+@shaped({"type": "integer", "minimum": 0})
 def count(value: Any) -> int:
     """Validate a non-negative integer."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
@@ -89,6 +113,7 @@ def count(value: Any) -> int:
     return value
 
 
+@shaped(text_shape(r" *[0-9]{1,5}(-[0-9]{1,5})? *(, *[0-9]{1,5}(-[0-9]{1,5})? *)*"))
 def cores(value: Any) -> tuple[int, ...]:
     """Validate core numbers in Linux notation: `0-6` or `0,8,16-17`."""
     numbers: list[int] = []
@@ -106,6 +131,7 @@ cores_by_gpu = list_of(cores)
 def one_of(*words: str) -> Check:
     """Return a check for one of these words."""
 
+    @shaped({"enum": words})
     def check(value: Any) -> str:
         if value not in words:
             raise ValueError(f"must be one of {', '.join(words)}, found {value!r}")
@@ -123,6 +149,7 @@ job_options = some_of("account", "qos", "time", "partition", "constraint")
 """Validate a list of options of sbatch that the user must give."""
 
 
+@shaped({"anyOf": [_ABOVE_0, table_shape(_ABOVE_0, _NODES)]})
 def hours(value: Any) -> tuple[tuple[int, float], ...]:
     """Validate a number of hours, or a table of these by the smallest number of nodes that each applies to."""
     parsed = []
@@ -134,13 +161,17 @@ def hours(value: Any) -> tuple[tuple[int, float], ...]:
     return tuple(sorted(parsed))
 
 
-_check_variable_name = matching("[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")
-variable_names = list_of(_check_variable_name)
+variable_name = matching("[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")
+variable_names = list_of(variable_name)
+
+
+_BINDS = list_shape({"anyOf": [TEXT, list_shape(TEXT)]})
 
 
 def binds(*, required: bool) -> Check:
     """Return a check for a list of bind paths; a nested list contains alternatives."""
 
+    @shaped(_BINDS)
     def check(value: Any) -> Binds:
         if not isinstance(value, list):
             raise ValueError("must be a list of bind paths, or of lists of alternatives")
@@ -150,6 +181,7 @@ def binds(*, required: bool) -> Check:
     return check
 
 
+@shaped(table_shape(_BINDS))
 def binds_by_condition(value: Any) -> tuple[tuple[Condition, Binds], ...]:
     """Validate a table of optional bind paths by the condition that the image must satisfy."""
     conditions = []
@@ -162,6 +194,7 @@ def binds_by_condition(value: Any) -> tuple[tuple[Condition, Binds], ...]:
     return tuple(conditions)
 
 
+@shaped(list_shape(text_shape("/[^:,]*")))
 def library_directories(value: Any) -> tuple[Bind, ...]:
     """Validate a list of library directories, or glob patterns, to be bound to one path."""
     for item in paths(value):
@@ -189,11 +222,16 @@ def _naming(name: str) -> Iterator[None]:
         raise ValueError(f"{name}: {err}") from err
 
 
+_CASE = object_shape({"value": TEXT, "when": TEXT, "why": TEXT}, "value")
+_CASES = [{"const": False}, TEXT, _CASE, list_shape({"anyOf": [TEXT, _CASE]}, least=1)]
+
+
+@shaped(table_shape({"anyOf": _CASES}, shape_of(variable_name)))
 def tunables(value: Any) -> tuple[tuple[str, tuple[Tunable, ...]], ...]:
     """Validate a table of variables: a string, a table with a condition, a list of these, or false to unset."""
     parsed = []
     for name, item in _table(value).items():
-        _check_variable_name(name)
+        variable_name(name)
         with _naming(name):
             parsed.append((name, _cases(name, item)))
     return tuple(parsed)
@@ -222,6 +260,7 @@ def _tunable(name: str, item: Any) -> Tunable:
 def texts_by(check_name: Check) -> Check:
     """Return a check for a table of strings, by names that a check accepts."""
 
+    @shaped(table_shape(TEXT, shape_of(check_name)))
     def check(value: Any) -> tuple[tuple[str, str], ...]:
         for name, item in _table(value).items():
             check_name(name)
@@ -232,13 +271,18 @@ def texts_by(check_name: Check) -> Check:
     return check
 
 
-variables = texts_by(_check_variable_name)
+variables = texts_by(variable_name)
 """Validate a table of environment variables."""
 
 reasons = texts_by(one_of(*LAUNCHERS))
 """Validate a table of launchers, each with a reason."""
 
 
+_RATE: Shape = {"type": "number"}
+_SIZED = object_shape({"busbw": _RATE, "bytes": shape_of(count)}, "busbw", "bytes")
+
+
+@shaped(table_shape({"anyOf": [_RATE, _SIZED]}, _NODES))
 def bandwidths(value: Any) -> tuple[tuple[int, tuple[float, int]], ...]:
     """Validate a table of node counts, each with GB/s, or with GB/s and the message size in bytes."""
     parsed = []
@@ -255,6 +299,12 @@ def bandwidths(value: Any) -> tuple[tuple[int, tuple[float, int]], ...]:
     return tuple(parsed)
 
 
+needs = shaped(list_shape({"enum": NEEDS}))(parse_needs)
+keys = shaped(list_shape(text_shape("/.*")))(parse_keys)
+_RULE = {"source": TEXT, "needs": shape_of(needs), "keys": shape_of(keys), "identities": list_shape(TEXT)}
+
+
+@shaped(list_shape(object_shape(_RULE, "source", "needs")))
 def rules(value: Any) -> tuple[TrustRule, ...]:
     """Validate a list of tables, each a trust rule."""
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
@@ -262,6 +312,7 @@ def rules(value: Any) -> tuple[TrustRule, ...]:
     return parse_rules(value)
 
 
+@shaped(text_shape(rf"({'|'.join(NAMES)})(:[0-9]{{1,2}})?"))
 def compression(value: Any) -> str:
     """Validate the name of a compressor, optionally followed by a colon and a level."""
     if not is_compression(check_text(value)):

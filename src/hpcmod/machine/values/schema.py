@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hpcmod.core.values.trust import parse_keys, parse_needs
+from hpcmod.core.values.shape import Check
 from hpcmod.machine.values import checks as check
 from hpcmod.machine.values.site import FABRICS, HOST_PYTHON, LAUNCHERS, NETSTACK_MODES, SCHEDULERS, USER_SITE
 
@@ -13,7 +13,7 @@ from hpcmod.machine.values.site import FABRICS, HOST_PYTHON, LAUNCHERS, NETSTACK
 class Key(NamedTuple):
     """One key of a profile."""
 
-    check: check.Check
+    check: Check
     form: str
     """Type of the value, for the reference page."""
     meaning: str = ""
@@ -52,8 +52,8 @@ SCHEMA: Mapping[str, Key] = {
     "images.striping": Key(check.striping, "string"),
     "images.cache": Key(check.place, "path"),
     "images.cache_group": Key(check.check_text, "text"),
-    "trust.needs": Key(parse_needs, "list of `digest`, `checksum`, `signature`"),
-    "trust.keys": Key(parse_keys, "list of paths"),
+    "trust.needs": Key(check.needs, "list of `digest`, `checksum`, `signature`"),
+    "trust.keys": Key(check.keys, "list of paths"),
     "trust.rules": Key(check.rules, "list of tables"),
     "binds.required": Key(check.binds(required=True), "list of bind paths"),
     "binds.when": Key(check.binds_by_condition, "table of lists of bind paths"),

@@ -9,6 +9,7 @@ import pytest
 from hpcmod.building.shipped import shipped_recipes
 from hpcmod.building.values.recipe import check_among, check_value, fill_in, parse_recipe
 from hpcmod.core.errors import BadInputError
+from tests.json_schemas import fits_schema
 
 RECIPE = """
 summary = "A recipe"
@@ -40,6 +41,7 @@ def faults(text: str) -> str:
 
 
 def test_a_recipe_is_its_file() -> None:
+    assert fits_schema("recipe", RECIPE)
     recipe = parse_recipe(RECIPE, "mine")
     assert (recipe.name, recipe.summary, recipe.gpu) == ("mine", "A recipe", "none")
     assert dict(recipe.choices) == {"mpi": ("ompi", "none"), "ofi": ("swap",)}
@@ -63,6 +65,7 @@ def test_a_recipe_is_its_file() -> None:
         (("when = { ofi", "when = { offi"), "steps, number 1: when: offi: unknown key, did you mean ofi?"),
         (('{ mpi = "ompi" }', '{ mpj = "ompi" }'), "search, number 1: when: mpj: unknown key, did you mean mpi?"),
         (('"PATH"', '"FI_PROVIDER"'), "search, number 1: variable: expected PATH or LD_LIBRARY_PATH"),
+        (("directories", "directory"), "search, number 1: directory: unknown key, did you mean directories?"),
         (('OFI = "{ofi}"', "OFI = '$(id)'"), "contains characters that are special in a Dockerfile"),
         (('debian = "12"', "debian = '1\"2'"), "contains characters that are special in a Dockerfile"),
         (('debian = "12"', "debian = 12"), "set: expected a string, found 12"),
@@ -87,6 +90,8 @@ def test_a_recipe_is_its_file() -> None:
 def test_every_fault_is_reported_with_its_place(change: tuple[str, str], told: str) -> None:
     assert change[0] in RECIPE
     assert told in faults(RECIPE.replace(*change))
+    # an editor does not resolve placeholders and references
+    assert fits_schema("recipe", RECIPE.replace(*change)) == (told in ("base.amd64", "unknown key 'version'"))
 
 
 @pytest.mark.parametrize("key", ["search", "steps"])

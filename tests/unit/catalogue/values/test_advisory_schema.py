@@ -7,6 +7,7 @@ import pytest
 from hpcmod.catalogue.values.advisory import Advisory
 from hpcmod.catalogue.values.advisory_schema import parse_advisory
 from hpcmod.core.errors import BadInputError
+from tests.json_schemas import fits_schema
 from tests.unit.catalogue.values.test_advisory import ABOUT, DIGEST
 
 TEXT = f"""
@@ -38,6 +39,13 @@ set = {{ FI_MR_CACHE_MONITOR = "kdreg2", EMPTY = "" }}
 NEEDED = 'title = "t"\ntext = "x"\nsource = "https://example.org"\nissued = 2026-01-01\nexpires = 2027-01-01\n'
 
 
+UNKNOWN_TO_EDITORS = (
+    *("more than 3 asterisks", "once if a version", r"cure\.set: A is also listed under unset"),
+    *("must be a date", "before the issue date, 2026-01-01"),
+)
+"""Faults of values that have the right form."""
+
+
 def parse(text: str) -> Advisory:
     return parse_advisory(text, "gdr.toml", "gdr")
 
@@ -45,6 +53,7 @@ def parse(text: str) -> Advisory:
 def test_reads_all_that_an_advisory_can_say() -> None:
     text = "On two nodes and more.\nSince January."
     cure = {"unset": ("NCCL_NET_GDR_LEVEL",), "set": (("FI_MR_CACHE_MONITOR", "kdreg2"), ("EMPTY", ""))}
+    assert fits_schema("advisory", TEXT)
     assert parse(TEXT) == replace(ABOUT, text=text, **cure)  # type: ignore[arg-type]
 
 
@@ -70,10 +79,10 @@ def test_reads_all_that_an_advisory_can_say() -> None:
         pytest.param("[match.host]\nx = '/*/*/*/*'", "more than 3 asterisks", id="a search of the whole disk"),
         pytest.param("[match.host]\nx = {version = '>=1'}", "x: must be a path", id="no path"),
         pytest.param("[match.host]\nx = {path = '/opt/x', verison = '>=1'}", "verison", id="unknown key of a host"),
-        pytest.param("[match.environment]\n'A B' = '*'", "not a valid variable name", id="no name"),
+        pytest.param("[match.environment]\n'A B' = '*'", "name of an environment variable", id="no name"),
         pytest.param("[match.environment]\nA = true", r"match\.environment: A: must be a non-empty", id="no text"),
         pytest.param("[match.environment]\nA = '*a*b*c*'", "more than 3 asterisks", id="a pattern that takes its time"),
-        pytest.param("[cure]\nunset = ['A;B']", "not a valid variable name", id="a command"),
+        pytest.param("[cure]\nunset = ['A;B']", "name of an environment variable", id="a command"),
         pytest.param('[cure.set]\nA = "a\\nb"', "control character", id="two lines"),
         pytest.param(
             "[cure]\nunset = ['A', 'B']\nset = {A = '1'}", r"cure\.set: A is also listed under unset", id="both at once"
@@ -85,6 +94,7 @@ def test_reads_all_that_an_advisory_can_say() -> None:
 def test_refuses_invalid_values_and_reports_them(more: str, fault: str) -> None:
     with pytest.raises(BadInputError, match=fault):
         parse(NEEDED + more)
+    assert fault in UNKNOWN_TO_EDITORS or not fits_schema("advisory", NEEDED + more)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +117,7 @@ def test_refuses_a_wrong_value_of_a_key_that_must_be_there(line: str, fault: str
     text = "".join(f"{one}\n" for one in NEEDED.splitlines() if not one.startswith(key)) + line
     with pytest.raises(BadInputError, match=fault):
         parse(text)
+    assert fault in UNKNOWN_TO_EDITORS or not fits_schema("advisory", text)
 
 
 def test_tells_all_faults_together() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.core import resources
 from hpcmod.doctor import survey
 from hpcmod.doctor.values.draft import MachineEvidence
 from hpcmod.jobs.values.cluster import Cluster, ListedNode, ListedPartition
@@ -31,6 +32,17 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], str]]:
 
     monkeypatch.setattr(survey, "find_evidence", find)
     return found
+
+
+def test_the_first_line_tells_editors_the_schema_that_the_build_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert hpcmod("site", "new").stdout.startswith("# ")
+    monkeypatch.setattr(resources, "_PACKAGE", tmp_path)
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas/site-profile.json").touch()
+    first = hpcmod("site", "new").stdout.splitlines()[0]
+    assert first == f"#:schema file://{tmp_path}/schemas/site-profile.json"
 
 
 def test_without_a_file_the_profile_is_printed() -> None:

@@ -22,6 +22,7 @@ from hpcmod.machine.values.tables import (
     SiteBinds,
     Usage,
 )
+from tests.json_schemas import fits_schema
 
 WHOLE = """
 name = "x1"
@@ -378,6 +379,7 @@ def test_no_value_of_another_type_is_more_than_a_fault(value: str) -> None:
         name = "" if key == "name" else 'name = "x"\n'
         text = f"{name}[{table}]\n{last} = {value}\n" if table else f"{name}{last} = {value}\n"
         right = pattern in RIGHT.get(value, ()) or (value == "[[]]" and pattern in ("binds.required", "binds.optional"))
+        assert fits_schema("site-profile", text) == right or value == "1979-05-27"  # which editors take for a string
         if right:
             site_of(text)
             continue

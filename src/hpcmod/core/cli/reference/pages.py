@@ -19,7 +19,7 @@ from hpcmod.core.cli.reference.commands import (
     value_of,
     verbs_of,
 )
-from hpcmod.core.cli.reference.schemas import command_schemas
+from hpcmod.core.cli.reference.schemas import command_schemas, file_schemas
 
 _HEAD = """# Commands: {heading}
 
@@ -28,9 +28,10 @@ Every option of these commands, as `--help` prints it.
 
 _SCHEMAS_HEAD = """# JSON Schemas
 
-What each command prints with `--json`; all of them are about [JSON output](../json.md).
+What each command prints with `--json`, see [JSON output](../json.md), and the keys of files that people write, see
+[editors](../site-profile.md#in-an-editor).
 
-| command | prints | schema |
+| command or file | content | schema |
 |---|---|---|
 """
 
@@ -43,13 +44,17 @@ def command_pages() -> dict[str, str]:
         + "".join(part for name in names for part in _render_command(name, verbs[name]))
         for heading, names in main.tables.items()
     }
-    return {**pages, "json-schemas.md": _SCHEMAS_HEAD + "".join(map(_render_schema, sorted(command_schemas().items())))}
+    return {
+        **pages,
+        "json-schemas.md": _SCHEMAS_HEAD
+        + "".join(map(_render_schema, sorted({**command_schemas(), **file_schemas()}.items()))),
+    }
 
 
 def _render_schema(named: tuple[str, dict[str, Any]]) -> str:
     """Return the row of a schema. Its link is HTML, because the file is not in the checkout."""
     name, schema = named
-    shapes = " ".join(shape["description"] for shape in schema.get("anyOf", [schema]))
+    shapes = " ".join(shape.get("description", "the keys of this file") for shape in schema.get("anyOf", [schema]))
     return f'| {schema["title"]} | {shapes} | <a href="../schemas/{name}">{name}</a> |\n'
 
 

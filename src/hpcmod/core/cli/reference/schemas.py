@@ -1,6 +1,7 @@
-"""JSON Schemas of what commands print with --json, made from the dataclasses that they print.
+"""JSON Schemas of what commands print with --json, made from the dataclasses that they print, and of files.
 
-Types are those of the fields, descriptions the strings below the fields, which are read from the source.
+Types are those of the fields, descriptions the strings below the fields, which are read from the source. The schemas of
+files that people write are made from the tables of keys that check them.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ import click
 
 from hpcmod.core.cli.output import JSON_VERSION, CommandFailure, JsonOption
 from hpcmod.core.cli.reference.commands import every_command, options_of
-from hpcmod.core.registry import load
+from hpcmod.core.registry import load, offered
+from hpcmod.core.values.shape import Shape, object_shape, text_shape
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_DIALECT_OF_EDITORS = "http://json-schema.org/draft-07/schema#"
+_NAMES = text_shape("[A-Za-z0-9_-]+")
 _SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null", Path: "string"}
 
 
@@ -35,6 +39,36 @@ def command_schemas() -> dict[str, dict[str, Any]]:
         if (outputs := outputs_of(command))
     }
     return {"error.json": make_schema("any command that fails", (CommandFailure,)), **schemas}
+
+
+@cache
+def file_schemas() -> dict[str, dict[str, Any]]:
+    """Return the schema of each kind of file that people write, by file name: `site-profile.json`."""
+    return {f"{schema['title'].replace(' ', '-')}.json": schema for make in offered("schemas") for schema in [make()]}
+
+
+def make_file_schema(title: str, keys: Mapping[str, tuple[Shape, str]], required: Sequence[str]) -> dict[str, Any]:
+    """Return the schema of a kind of TOML files.
+
+    `keys`: By dotted key, in which `*` is a name that the file chooses, the shape of the value, and its meaning.
+    """
+    whole: dict[str, Any] = {"$schema": _DIALECT_OF_EDITORS, "title": title, **object_shape({}, *required)}
+    for key, (shape, meaning) in keys.items():
+        *tables, name = key.split(".")
+        table = whole
+        for part in tables:
+            table = _below(table, part, object_shape({}))
+        _below(table, name, {**({"description": meaning} if meaning else {}), **shape})
+    return whole
+
+
+def _below(table: dict[str, Any], name: str, shape: Shape) -> dict[str, Any]:
+    """Return what a table's schema says of a key or, for `*`, of all other keys; if nothing, set it to a shape."""
+    if name == "*":
+        table["propertyNames"] = _NAMES
+    within, key = (table, "additionalProperties") if name == "*" else (table["properties"], name)
+    within[key] = below = within.get(key) or {**shape}
+    return below
 
 
 def outputs_of(command: click.Command) -> tuple[type, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 from jsonschema import Draft202012Validator
 
-from hpcmod.core.cli.reference.schemas import command_schemas, make_schema
+from hpcmod.core import resources
+from hpcmod.core.cli.reference.schemas import command_schemas, file_schemas, make_schema
 from hpcmod.core.values.json_form import SPLICED, TABLE, json_form
+from tests.golden import CHECKOUT
 
 if TYPE_CHECKING:
     from hpcmod.core.values.finding import Finding
@@ -86,6 +91,29 @@ def test_a_type_without_a_json_form_is_refused() -> None:
 
     with pytest.raises(TypeError, match="bytes"):
         make_schema("wrong", [Wrong])
+
+
+@pytest.mark.slow
+def test_an_editor_accepts_all_files_there_are_and_underlines_a_mistake(tmp_path: Path) -> None:
+    """Taplo is the program behind TOML in Visual Studio Code, and resolves `#:schema` as there."""
+    page = (CHECKOUT / "docs/how-to/advisories.md").read_text(encoding="utf-8")
+    advisory = page.partition("```toml\n")[2].partition("```")[0]
+    texts = {"advisory.json": [advisory], "site-profile.json": list(resources.site_profiles().values())}
+    texts["recipe.json"] = [path.read_text(encoding="utf-8") for path in (CHECKOUT / "recipes").glob("*.toml")]
+    for kind, schema in file_schemas().items():
+        (tmp_path / kind).write_text(json.dumps(schema))
+        for number, text in enumerate(texts[kind]):
+            (tmp_path / f"{number}-{kind}.toml").write_text(f"#:schema {(tmp_path / kind).as_uri()}\n{text}")
+    assert taplo(tmp_path) == ""
+    (tmp_path / "0-advisory.json.toml").write_text(f"#:schema advisory.json\n{advisory.replace('[cure]', '[cures]')}")
+    assert "'cures' was unexpected" in taplo(tmp_path)
+
+
+def taplo(directory: Path) -> str:
+    """Return what taplo says of the files in a directory; empty if it accepts them."""
+    argv = [Path(sys.executable).with_name("taplo"), "check", "--colors", "never"]
+    done = subprocess.run(argv, cwd=directory, capture_output=True, text=True, check=False)
+    return done.stderr if done.returncode else ""
 
 
 def objects_of(schema: Any) -> Iterator[dict[str, Any]]:
