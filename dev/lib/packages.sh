@@ -38,6 +38,7 @@ browser   chromium        chromium
 browser   chromium-driver chromedriver
 browser   fonts-dejavu-core /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
 browser   tidy            tidy
+browser   ruby            ruby
 build     buildah         buildah
 build     fakeroot        fakeroot
 build     mmdebstrap      mmdebstrap

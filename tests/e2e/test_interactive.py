@@ -17,9 +17,11 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
+from hpcmod.core.values.facts import Package
 from tests.browser import run_browser
+from tests.catalogues import make_catalogue, make_record
 from tests.e2e.conftest import Jobs, installed, must, processes_of
-from tests.stack import Cluster, Done, Stack, run, until
+from tests.stack import CHECKOUT, Cluster, Done, Stack, run, until
 
 pytestmark = pytest.mark.stack
 
@@ -199,3 +201,62 @@ def test_a_server_runs_in_a_job_and_ctrl_c_cancels_it(lab: Jobs) -> None:
     assert (found["status"], found["left"], found["same"]) == (200, "", True), done.stderr
     assert found["running"] == f"jupyter RUNNING {found['node']}"
     assert not list((lab.directory / ".local/state/hpcmod/jupyter").iterdir())
+
+
+PORTAL = """
+import html, http.cookiejar, json, re, subprocess, sys, time, urllib.error, urllib.parse, urllib.request
+from pathlib import Path
+stand_in, app, staged, values = sys.argv[1:]
+run = lambda *words, text="": subprocess.run(words, input=text, capture_output=True, text=True, check=True).stdout
+argv = json.loads(run("ruby", stand_in, "stage", app, staged, text=values))
+job = run("sbatch", "--parsable", *argv, f"{staged}/job_script_content.sh").strip()
+end = time.monotonic() + 60
+while not Path(staged, "connection.yml").exists():
+    time.sleep(0.5)
+    if time.monotonic() > end or not run("squeue", "-h", "-j", job):
+        sys.exit(run("scontrol", "show", "job", job) + Path(staged, "output.log").read_text())
+shown = run("ruby", stand_in, "view", app, staged)
+address, fields = re.search('action="([^"]*)"', shown)[1], re.findall('name="([^"]*)" value="([^"]*)"', shown)
+_, _, host, port, *_ = address.split("/")
+server = f"http://{host}:{port}"
+def status(path, data=None, opener=urllib.request.build_opener()):
+    try:
+        with opener.open(server + path, data, timeout=60) as answer:
+            return answer.status, answer.url.removeprefix(server), answer.read().decode()
+    except urllib.error.HTTPError as err:
+        return err.code, "", ""
+browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+base = f"/node/{host}/{port}"
+stranger = [status(f"{base}/api/contents")[0], status(f"{base}/login", b"password=x&token=x")[0]]
+landed = status(html.unescape(address), urllib.parse.urlencode(fields).encode(), browser)
+seen = [each["name"] for each in json.loads(status(f"{base}/api/contents", None, browser)[2])["content"]]
+job_seen = run("scontrol", "show", "job", job)
+run("scancel", job)
+print(json.dumps({"stranger": stranger, "landed": landed[:2], "base": base, "seen": seen, "job": job_seen}))
+"""
+"""Runs on the login node, where the portal's proxy reaches the nodes: starts the app and connects as a browser does."""
+
+
+def test_open_ondemand_starts_jupyterlab_from_the_catalogue_and_only_its_user_gets_in(lab: Jobs) -> None:
+    directory, stand_in = lab.directory, CHECKOUT / "tests" / "e2e" / "ondemand.rb"
+    record = make_record("Lab/1.0", packages=(Package("jupyterlab", "4.0"),))
+    catalogue = make_catalogue(directory / "catalogue", record, make_record("Other/1.0"))
+    (catalogue.software / "Lab").mkdir(parents=True)
+    (catalogue.software / "Lab" / "1.0").symlink_to(next(lab.modules.parents[1].glob("software/Lab/1.0")))
+    path = f'export PATH="{lab.machine.stack.root}/bin:$PATH"'  # Open OnDemand passes no environment to jobs
+    (directory / "site.toml").write_text(f"{lab.site.read_text()}[job]\ncommand = ['{path}']\n")
+    words = ("catalogue", "docs", "--catalogue", str(catalogue.directory), "--ondemand", "virtual", "app")
+    must(hpcmod(replace(lab, site=directory / "site.toml"), *words))
+    (directory / "my notebooks").mkdir()
+    (directory / "my notebooks" / "first.ipynb").touch()
+    values = {"node": "small-g: 1 GPU, 7 cores", "bc_account": "project_1", "directory": f"{directory}/my notebooks"}
+    (directory / "portal.py").write_text(PORTAL)
+    staged = directory / "staged"
+    arguments = (stand_in, directory / "app", staged, json.dumps(values))
+    done = must(lab(lab.machine.stack.python, "portal.py", *arguments, HOME=str(directory)))
+    shown = json.loads(done.stdout)
+    log = (staged / "output.log").read_text()
+    assert shown["stranger"] == [403, 403], log
+    assert shown["landed"] == [200, f"{shown['base']}/lab"], log
+    assert shown["seen"] == ["first.ipynb"]
+    assert "Partition=small-g" in shown["job"] and "TimeLimit=01:00:00" in shown["job"]

@@ -4,6 +4,7 @@ inert.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,9 +17,11 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.text.page import render_html
 from hpcmod.catalogue.values.record import CatalogueRecord, Check
-from hpcmod.catalogue.visible.documentation import make_documentation, write_documentation
+from hpcmod.catalogue.visible.documentation import make_documentation, page_files, write_documentation
 from hpcmod.core.values.facts import Package
+from hpcmod.notebooks.ondemand import render_yaml
 from tests.browser import Browser, run_browser, why_no_browser
 from tests.catalogues import make_catalogue, make_record
 from tests.golden import renewing
@@ -100,7 +103,7 @@ RECORDS = (
 
 def write_site(catalogue: Catalogue, directory: Path) -> Path:
     documentation = make_documentation([catalogue], {"HPCMOD_SITE": "generic"}, title=TITLE, now=time.time())
-    write_documentation(documentation, directory)
+    write_documentation(render_html(documentation, page_files()), directory)
     return directory
 
 
@@ -361,6 +364,25 @@ def test_hostile_texts_are_shown_and_never_run(browser: Browser, hostile_site: P
     browser.get(pages[0].as_uri())
     search(browser, "onerror")
     assert ATTACKS["attribute"] in browser.find_element(By.ID, "containers").text
+
+
+def test_hostile_texts_are_texts_in_an_app_for_open_ondemand(tmp_path: Path) -> None:
+    texts = [
+        *HOSTILE.values(),
+        *ATTACKS.values(),
+        "<%= 7 * 7 %>",
+        "- a: *b",
+        "!ruby/object:Gem::Installer x",
+        "\ufeff",
+        "\ud800",
+    ]
+    (tmp_path / "form.yml").write_text(render_yaml({"texts": texts}), encoding="utf-8")
+    program = "puts JSON.generate(YAML.safe_load_file(ARGV[0]))"
+    words = ["ruby", "-ryaml", "-rjson", "-e", program, str(tmp_path / "form.yml")]
+    read = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)["texts"]
+    assert read == json.loads((tmp_path / "form.yml").read_text(encoding="utf-8"))["texts"]
+    plain = {number: text for number, text in enumerate(texts) if text.replace("\n", "").isprintable()}
+    assert {number: read[number] for number in plain} == plain
 
 
 def test_every_page_is_valid_html(site: Path, hostile_site: Path) -> None:

@@ -42,6 +42,8 @@ class Room(NamedTuple):
     """For `hpcmod catalogue docs`: called with a module and a site, each yields a title and a text to copy and run."""
     schemas: tuple[str, ...] = ()
     """For editors: each returns the JSON Schema of a kind of file that people write, with its name in `title`."""
+    apps: tuple[str, ...] = ()
+    """For `hpcmod catalogue docs --ondemand`: called with containers, cluster, title and site, each yields files."""
 
 
 class Dependent(NamedTuple):

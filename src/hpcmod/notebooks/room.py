@@ -14,6 +14,7 @@ ROOM = Room(
         },
     },
     dependents=("kernels:find_dependent_kernels",),
+    apps=("ondemand:make_app",),
     words={
         "notebook": ("run a Jupyter server on a compute node", "hpcmod jupyter {NAME}"),
     },

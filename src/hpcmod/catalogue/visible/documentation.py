@@ -14,7 +14,7 @@ from hpcmod.catalogue.finding.compare import ContainerDifference, compare
 from hpcmod.catalogue.records.sharing import find_closed
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.text.notice import render_cure
-from hpcmod.catalogue.text.page import Documentation, render_html
+from hpcmod.catalogue.text.page import Documentation
 from hpcmod.catalogue.values.advisory import Advisory
 from hpcmod.catalogue.values.container_page import ContainerPage, Example, PageRow, make_problem, page_address
 from hpcmod.catalogue.values.order import release_key
@@ -60,9 +60,8 @@ def make_documentation(
     `now`: Seconds since 1970.
     `tell`: Called with a line for the user about each advisory that cannot be read, and so is on no page.
     """
-    found = {record.module: (catalogue, record) for catalogue in reversed(catalogues) for record in catalogue.records()}
+    found = _read_records(catalogues)
     records = [record for _, record in found.values()]
-    records.sort(key=lambda record: (record.name.lower(), record.name, release_key(record.version), record.version))
     previous = {new.module: old for old, new in zip(records, records[1:]) if old.name == new.name}
     advisories = list(_current(read_advisories(catalogues), now, tell))
 
@@ -83,10 +82,41 @@ def make_documentation(
             successor=page_address(record.notice.successor) if record.notice.successor in found else "",
         )
 
-    pages = [make_page(*found[record.module]) for record in records]
-    names = groupby(pages, key=lambda page: page.record.name)
-    newest_first = [page for _, of_one_name in names for page in reversed(list(of_one_name))]
-    return Documentation(title, tuple(newest_first), time.strftime("%Y-%m-%d", time.gmtime(now)))
+    pages = tuple(make_page(*found[record.module]) for record in _newest_first(records))
+    return Documentation(title, pages, time.strftime("%Y-%m-%d", time.gmtime(now)))
+
+
+def find_with_package(catalogues: Sequence[Catalogue], package: str) -> list[tuple[CatalogueRecord, Path]]:
+    """Return the containers that load and have a Python package, newest version first, with their directories.
+
+    Raises NotFoundError if there is none.
+    """
+    found = _read_records(catalogues)
+    records = [record for _, record in found.values() if record.state != "retired" and _has_package(record, package)]
+    if not records:
+        raise NotFoundError(
+            f"no container of the catalogue has {package}", f"Publish one whose image has the Python package {package}."
+        )
+    return [(record, software_of(found[record.module][0], record)) for record in _newest_first(records)]
+
+
+def _has_package(record: CatalogueRecord, name: str) -> bool:
+    return any(package.name == name for package in record.content.packages)
+
+
+def _read_records(catalogues: Sequence[Catalogue]) -> dict[str, tuple[Catalogue, CatalogueRecord]]:
+    """Return the records of catalogues by module, sorted by name and version; the first catalogue's if two have it."""
+    found = {record.module: (catalogue, record) for catalogue in reversed(catalogues) for record in catalogue.records()}
+    return dict(sorted(found.items(), key=lambda item: _order(item[1][1])))
+
+
+def _order(record: CatalogueRecord) -> tuple[object, ...]:
+    return record.name.lower(), record.name, release_key(record.version), record.version
+
+
+def _newest_first(records: Iterable[CatalogueRecord]) -> Iterator[CatalogueRecord]:
+    for _, of_one_name in groupby(records, key=lambda record: record.name):
+        yield from reversed(list(of_one_name))
 
 
 def page_files() -> dict[str, str]:
@@ -173,15 +203,16 @@ def _own_commands(wrapped: Collection[str], record: CatalogueRecord) -> list[str
 
 
 def write_documentation(
-    documentation: Documentation,
+    files: Iterable[tuple[str, str]],
     directory: Path,
     *,
     tell: Callable[[str], None] = lambda _: None,
 ) -> int:
-    """Write all pages to a new directory or over former documentation; return the number of files.
+    """Write all files to a new directory or over former documentation; return their number.
 
-    Readers see the former pages until all the new ones are in place.
+    Readers see the former files until all the new ones are in place.
 
+    `files`: Paths below the directory, and texts; those that start with `#!` are programs.
     `tell`: Called with a line for the user about another process that writes there.
 
     Raises BadInputError if the directory is not empty, or contains more than pages that `hpcmod catalogue docs` wrote.
@@ -191,10 +222,13 @@ def write_documentation(
         raise BadInputError(f"{final}: directory is not empty", "Choose an empty or new directory.")
     names = []
     with hold_file(final, tell=tell), replacing_directory(final, partial(_check_pages, final)) as new:
-        for name, text in render_html(documentation, page_files()):
+        for name, text in files:
             path = new / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            if text.startswith("#!"):
+                write_file(path, text, mode=0o755)
+            else:
+                path.write_text(text, encoding="utf-8")
             names.append(name)
         write_file(new / MARK, "".join(f"{line}\n" for line in (_MARK_LINE, *sorted(names))))
     return len(names)

@@ -9,9 +9,15 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.catalogue.text.page import Documentation
+from hpcmod.catalogue.text.page import Documentation, render_html
 from hpcmod.catalogue.values.container_page import ContainerPage, PageRow
-from hpcmod.catalogue.visible.documentation import MARK, make_documentation, make_examples, write_documentation
+from hpcmod.catalogue.visible.documentation import (
+    MARK,
+    make_documentation,
+    make_examples,
+    page_files,
+    write_documentation,
+)
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.resources import module_templates
 from hpcmod.core.values.facts import Package
@@ -169,7 +175,7 @@ def test_a_broken_site_profile_does_not_show_the_examples_of_another(tmp_path: P
 
 
 def write(catalogue: Catalogue, directory: Path) -> int:
-    return write_documentation(document(catalogue), directory)
+    return write_documentation(render_html(document(catalogue), page_files()), directory)
 
 
 def test_pages_that_are_not_made_any_more_go(tmp_path: Path) -> None:
@@ -203,14 +209,13 @@ import os, signal, sys
 from pathlib import Path
 from hpcmod.core.fs import replacing
 from hpcmod.catalogue.visible.documentation import write_documentation
-from hpcmod.catalogue.text.page import Documentation
 replacing._exchange = lambda one, other: False  # as on Lustre
 rename = Path.rename
 def die(self, target):
     rename(self, target)
     os.kill(os.getpid(), signal.SIGKILL)
 Path.rename = die
-write_documentation(Documentation("T", (), "2026-11-21"), Path(sys.argv[1]))
+write_documentation([("index.html", "")], Path(sys.argv[1]))
 """
 
 
@@ -243,6 +248,6 @@ def test_names_behind_a_planted_link_are_on_no_page(tmp_path: Path) -> None:
     (tmp_path / "home/secret-name").touch()
     (shop.software / "Toy/1.0/bin").symlink_to(tmp_path / "home")
     made = make_documentation([shop], {"HPCMOD_SITE": "generic"}, title="x", now=0.0)
-    write_documentation(made, tmp_path / "site")
+    write_documentation(render_html(made, page_files()), tmp_path / "site")
     texts = [path.read_text() for path in (tmp_path / "site").rglob("*") if path.is_file()]
     assert not [text for text in texts if "secret-name" in text]
