@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.records.index import write_index
+from hpcmod.catalogue.text.site_module import COMPLETION
 from tests.catalogues import make_catalogue, make_record
 from tests.stack import Stack, run
 
@@ -24,9 +25,27 @@ PATIENCE = 30.0
 """How long to wait for a shell before the test fails, in seconds."""
 
 SHELLS = {
-    "bash": (["bash", "--norc", "--noprofile", "-i"], 'eval "$(hpcmod site completion bash)"'),
-    "zsh": (["zsh", "-f", "-i"], 'autoload -U compinit; compinit -u -D; eval "$(hpcmod site completion zsh)"'),
+    "bash": ["bash", "--norc", "--noprofile", "-i"],
+    "zsh": ["zsh", "-f", "-i"],
+    "fish": ["fish", "--no-config", "-c"],
 }
+FIRST = {"zsh": "autoload -U compinit; compinit -u -D; "}
+GONE = {
+    "bash": "complete -p hpcmod || echo go''ne",
+    "zsh": "echo ${_comps[hpcmod]:-go''ne}; (( $+functions[_hpcmod_completion] )) && echo lef''t",
+    "fish": "complete | grep -q hpcmod; or echo gone",
+}
+"""What prints `gone` once the module is unloaded."""
+
+
+def module_lines(tool: str, shell: str, stack: Stack) -> str:
+    """Return the lines that give a shell the command `module`."""
+    if tool == "lmod":
+        return f"source {stack.lmod_init.with_name(shell)}"
+    started = f"{stack.modulecmd} {shell}"
+    if shell == "fish":
+        return f"function module; eval ({started} $argv | string collect); end"
+    return f'module() {{ eval "$({started} "$@")"; }}'
 
 
 @pytest.fixture
@@ -68,24 +87,46 @@ TYPED = [("hpcmod exec --nv Py", "PyTorch/2."), ("hpcmod info vLLM/", "vLLM/0.9"
 """A name and then its versions, a version, and a verb."""
 
 
+@pytest.fixture(params=["printed", "lmod", "Tcl for lmod", "envmodules"])
+def starting(request: pytest.FixtureRequest, stack: Stack, environment: dict[str, str], tmp_path: Path) -> list[str]:
+    """What starts completion in a shell, `SHELL` is its name, and what ends it."""
+    if request.param == "printed":
+        return ['hpcmod site completion SHELL > "$HOME/script"; source "$HOME/script"', "echo gone"]
+    done = run(["hpcmod", "site", "setup", "--output", str(tmp_path / "site")], environment)
+    assert done.returncode == 0, done.stderr
+    if request.param == "Tcl for lmod":
+        for path in tmp_path.glob("site/modules/hpcmod/*.lua"):
+            path.unlink()
+    environment["MODULEPATH"] = str(tmp_path / "site/modules")
+    return [f"MODULE {request.param.rpartition(' ')[2]}; module load hpcmod", "module unload hpcmod; GONE"]
+
+
+@pytest.mark.parametrize(("shell", "options"), [("bash", "-euc"), ("zsh", "-feuc"), ("fish", "-Nc")])
+def test_a_job_that_inherits_the_module_unloads_it_silently(shell: str, options: str, stack: Stack) -> None:
+    done = run([shell, options, f"{COMPLETION[shell][1]}; exit 0"], stack.environment(stack.root))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_at_a_terminal_completes(shell: str, environment: dict[str, str]) -> None:
+def test_a_shell_completes(shell: str, starting: list[str], stack: Stack, environment: dict[str, str]) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell} on this machine")
-    argv, setup = SHELLS[shell]
-    with terminal(argv, environment) as screen:
-        os.write(screen, f"{setup}; echo rea''dy\n".encode())
+    start, end = (line.replace("SHELL", shell).replace("GONE", GONE[shell]) for line in starting)
+    for tool in ("lmod", "envmodules"):
+        start = start.replace(f"MODULE {tool}", module_lines(tool, shell, stack))
+    if shell == "fish":
+        asked = "; ".join(f"complete -C '{typed}'" for typed, _ in TYPED)
+        done = run([*SHELLS[shell], f"{start}; {asked}; {end}"], environment)
+        shown = done.stdout.splitlines()
+        for wanted in (*(wanted for _, wanted in TYPED), "gone"):
+            assert any(line.startswith(wanted) for line in shown), done.stdout + done.stderr
+        return
+    with terminal(SHELLS[shell], environment) as screen:
+        os.write(screen, f"{FIRST.get(shell, '')}{start}; echo rea''dy\n".encode())
         wait_for(screen, "ready\r")
         for typed, wanted in TYPED:
             os.write(screen, f"{typed}\t".encode())
             wait_for(screen, wanted)
             os.write(screen, b"\x15")  # Ctrl-U: clear the line
-
-
-def test_fish_completes(environment: dict[str, str]) -> None:
-    if shutil.which("fish") is None:
-        pytest.skip("no fish on this machine")
-    asked = "; ".join(f"complete -C '{typed}'" for typed, _ in TYPED)
-    done = run(["fish", "--no-config", "-c", f"hpcmod site completion fish | source; {asked}"], environment)
-    for _, wanted in TYPED:
-        assert any(line.startswith(wanted) for line in done.stdout.splitlines()), done.stdout + done.stderr
+        os.write(screen, f"{end}\n".encode())
+        assert "left" not in wait_for(screen, "gone\r")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcmod import __version__
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.text.site_module import LOGIC, SiteModule, render_launcher, render_site_module
 from hpcmod.core import resources
@@ -29,10 +30,11 @@ class SetupFile:
 
 
 def setup_files(
-    place: Path, catalogues: Sequence[Catalogue], *, version: str, site: str = "", eb: bool = False
+    place: Path, catalogues: Sequence[Catalogue], *, completions: Mapping[str, str], site: str = "", eb: bool = False
 ) -> Iterator[SetupFile]:
     """Yield the files of a setup, the modulefiles last: users must not see a module before its files exist.
 
+    `completions`: The script of each shell of COMPLETION.
     `eb`: Whether users get the `eb` of hpcmod's environment, which finds the easyblocks by itself, instead of the
         site's.
 
@@ -42,7 +44,7 @@ def setup_files(
     parts = find_parts(ours=eb)
     man = Path(sys.prefix, "share/man")
     module = SiteModule(
-        version=version,
+        version=__version__,
         bin=str(place / "bin"),
         python=parts.python,
         libraries=parts.libraries,
@@ -61,11 +63,12 @@ def setup_files(
         yield _launcher(place, Path(sys.executable).with_name(name))
     scripts, templates = resources.runscript_files(), resources.module_templates()
     yield from (SetupFile(place / name, scripts[name]) for name in LOGIC)
+    yield from (SetupFile(place / f"completion/hpcmod.{shell}", text) for shell, text in completions.items())
     directory = place / "modules" / "hpcmod"
     for syntax, suffix in SUFFIXES.items():
-        yield SetupFile(directory / f"{version}{suffix}", render_site_module(module, syntax, templates))
+        yield SetupFile(directory / f"{__version__}{suffix}", render_site_module(module, syntax, templates))
     # Only for Lua: for a Tcl module, Lmod 8.6 would start a program at each command, and fail if the path has spaces.
-    yield SetupFile(directory / MODULERC["Lua"], render_default(f"hpcmod/{version}", templates))
+    yield SetupFile(directory / MODULERC["Lua"], render_default(f"hpcmod/{__version__}", templates))
 
 
 def _launcher(place: Path, program: Path) -> SetupFile:

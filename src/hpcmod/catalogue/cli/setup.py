@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 
-import hpcmod
 from hpcmod.catalogue.admin.setup import setup_files, write_setup
 from hpcmod.catalogue.records.store import open_catalogue
+from hpcmod.catalogue.text.site_module import COMPLETION
 from hpcmod.core.cli.arguments import complete_site
+from hpcmod.core.cli.completion import completion_script
 from hpcmod.core.cli.output import print_data, print_message, print_text
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.text.quote import sh_word
@@ -57,7 +58,8 @@ def site_setup(catalogues: Sequence[Path], output: Path | None, site: str | None
         raise BadInputError("no catalogue and no output directory given", "Add --catalogue DIR or --output DIR.")
     opened = [open_catalogue(directory.absolute()) for directory in catalogues]
     target = output.absolute() if output else opened[0].directory / "site"
-    files = list(setup_files(target, opened, version=hpcmod.__version__, site=_checked_site(site), eb=eb))
+    completions = {shell: completion_script(shell) for shell in COMPLETION}
+    files = list(setup_files(target, opened, completions=completions, site=_checked_site(site), eb=eb))
     if dry_run:
         for file in files:
             print_text(f"{file.path} ({file.text.count(chr(10))} lines)")

@@ -14,6 +14,19 @@ MEMORY = "_HPCMOD_SETUP"
 LOGIC = ("libexec/variables.lua", "libexec/variables.tcl")
 """Run scripts that set and restore variables, as container modules do."""
 
+COMPLETION = {
+    "bash": ("source {}", "complete -r hpcmod 2>/dev/null || :; unset -f _hpcmod_completion _hpcmod_completion_setup"),
+    "zsh": (
+        "(( ! $+functions[compdef] )) || source {}",
+        "(( ! $+functions[_hpcmod_completion] )) || { compdef -d hpcmod; unfunction _hpcmod_completion; }",
+    ),
+    "fish": (
+        "source {}",
+        "complete -e -c hpcmod; functions -q _hpcmod_completion; and functions -e _hpcmod_completion",
+    ),
+}
+"""By shell, the commands that start completion with the script of that shell, and end it."""
+
 
 @dataclass(frozen=True)
 class PathList:
@@ -65,6 +78,13 @@ class SiteModule:
         return f"{self.bin.rpartition('/')[0]}/libexec"
 
     @property
+    def completion(self) -> list[tuple[str, str, str]]:
+        """Shells, and the commands that start and end completion in each."""
+        top = self.bin.rpartition("/")[0]
+        scripts = {shell: sh(f"{top}/completion/hpcmod.{shell}") for shell in COMPLETION}
+        return [(shell, start.format(scripts[shell]), end) for shell, (start, end) in COMPLETION.items()]
+
+    @property
     def lists(self) -> tuple[PathList, ...]:
         """The lists it adds to."""
         include = PathList("EASYBUILD_INCLUDE_EASYBLOCKS", after=(self.easyblocks,), separator=",")
@@ -88,6 +108,7 @@ def render_site_module(module: SiteModule, syntax: str, templates: Templates) ->
         "libexec": module.libexec,
         "defaults": [(name, value) for name, value in given.items() if value],
         "lists": module.lists,
+        "completion": module.completion,
         "module_directories": module.modules,
     }
     return render_template("site_module", syntax, templates, values)

@@ -42,7 +42,7 @@ def test_the_place_is_within_the_catalogue_and_printed_for_modulepath(catalogue:
 def test_a_dry_run_names_every_file_and_writes_none(catalogue: Catalogue) -> None:
     before = sorted(catalogue.directory.rglob("*"))
     named = hpcmod("site", "setup", "--catalogue", catalogue.directory, "--dry-run")
-    assert (named.exit_code, len(named.stdout.splitlines())) == (0, 6)
+    assert (named.exit_code, len(named.stdout.splitlines())) == (0, 9)
     assert sorted(catalogue.directory.rglob("*")) == before
 
 
