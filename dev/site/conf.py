@@ -5,6 +5,9 @@ source.py collects the pages, and makes the navigation. The site loads nothing f
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 from sphinx.application import Sphinx
 
 import hpcmod
@@ -23,6 +26,10 @@ html_title = f"hpcmod {version}"
 html_copy_source = False
 html_show_sphinx = False
 html_additional_pages = {"index": "redirect.html"}
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_js_files = [("copy.js", {"defer": "defer"})]
+html_theme_options = {"source_edit_link": os.environ.get("HPCMOD_DOCS_EDIT", "")}
 templates_path = ["."]
 
 
@@ -39,7 +46,14 @@ ACCESSIBLE = {
 def setup(app: Sphinx) -> None:
     """Add the files that are no pages, and change the pages that are written."""
     app.config.html_extra_path = [str(app.srcdir / "extra")]
+    app.connect("html-page-context", hide_edit_link)
     app.connect("build-finished", make_accessible)
+
+
+def hide_edit_link(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Remove the link to edit a page where the page is generated."""
+    if page.startswith("docs/reference/commands/") or page == "docs/reference/messages":
+        context["page_source_suffix"] = ""
 
 
 def make_accessible(app: Sphinx, fault: Exception | None) -> None:

@@ -63,7 +63,7 @@ def test_there_are_at_most_40_commands_and_all_lists_of_them_agree() -> None:
     listed = re.findall(r"^  ([a-z]+) {2,}", CliRunner().invoke(main, ["--help"]).stdout, re.MULTILINE)
     completed = ShellComplete(main, {}, "hpcmod", "_HPCMOD_COMPLETE").get_completions([], "")
     pages = [name[len("hpcmod-") : -len(".1")] for name in man_pages() if name.startswith("hpcmod-")]
-    sections = re.findall(r"^## hpcmod ([a-z]+)", "".join(command_pages().values()), re.MULTILINE)
+    sections = re.findall(r"^# hpcmod ([a-z]+)", "".join(command_pages().values()), re.MULTILINE)
     assert set(listed) == {one.value for one in completed} == {name.partition("-")[0] for name in pages} == names
     assert set(sections) == names
 

@@ -1,9 +1,9 @@
-"""Markdown pages of the documentation site about the commands: one for each heading of the help, one for JSON."""
+"""Markdown pages of the documentation site about the commands: a list, one for each command, one for JSON."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import click
@@ -21,9 +21,9 @@ from hpcmod.core.cli.reference.commands import (
 )
 from hpcmod.core.cli.reference.schemas import command_schemas, file_schemas
 
-_HEAD = """# Commands: {heading}
+_HEAD = """# Commands
 
-Every option of these commands, as `--help` prints it.
+A page for each command has all of its options, as `--help` prints them.
 """
 
 _SCHEMAS_HEAD = """# JSON Schemas
@@ -37,18 +37,21 @@ What each command prints with `--json`, see [JSON output](../json.md), and the k
 
 
 def command_pages() -> dict[str, str]:
-    """Return the pages, text by file name, in the order of the headings; the last lists the schemas of JSON output."""
-    verbs = verbs_of(main)
-    pages = {
-        f"{re.sub('[^a-z]+', '-', heading.lower())}.md": _HEAD.format(heading=heading)
-        + "".join(part for name in names for part in _render_command(name, verbs[name]))
+    """Return text by file name: a list of the commands, a page for each in that order, and the schemas."""
+    verbs, schemas = verbs_of(main), {**command_schemas(), **file_schemas()}
+    tables = (
+        f"\n## {heading}\n\n| command | |\n|---|---|\n" + "".join(_render_row(name, verbs[name]) for name in names)
         for heading, names in main.tables.items()
-    }
+    )
     return {
-        **pages,
-        "json-schemas.md": _SCHEMAS_HEAD
-        + "".join(map(_render_schema, sorted({**command_schemas(), **file_schemas()}.items()))),
+        "index.md": _HEAD + "".join(tables),
+        **{f"{name}.md": "".join(_render_command("#", name, verbs[name])) for name in chain(*main.tables.values())},
+        "json-schemas.md": _SCHEMAS_HEAD + "".join(map(_render_schema, sorted(schemas.items()))),
     }
+
+
+def _render_row(name: str, command: click.Command) -> str:
+    return f"| [`hpcmod {name}`]({name}.md) | {help_blocks(command)[0].text} |\n"
 
 
 def _render_schema(named: tuple[str, dict[str, Any]]) -> str:
@@ -58,17 +61,16 @@ def _render_schema(named: tuple[str, dict[str, Any]]) -> str:
     return f'| {schema["title"]} | {shapes} | <a href="../schemas/{name}">{name}</a> |\n'
 
 
-def _render_command(name: str, command: click.Command) -> Iterator[str]:
-    """Yield the section of a command, or those of its subcommands."""
-    if isinstance(command, click.Group):
-        for below, inner in sorted(verbs_of(command).items()):
-            yield from _render_command(f"{name} {below}", inner)
-        return
-    yield f"\n## hpcmod {name}\n\n`hpcmod {name} {synopsis(command)}`\n"
+def _render_command(marks: str, name: str, command: click.Command) -> Iterator[str]:
+    """Yield the section of a command, with those of its subcommands."""
+    yield f"{marks} hpcmod {name}\n\n`hpcmod {name} {synopsis(command)}`\n"
     yield from map(_render_block, help_blocks(command))
     if options := options_of(command):
         yield "\n| option | |\n|---|---|\n"
         yield from map(_render_option, options)
+    for below, inner in sorted(verbs_of(command).items()) if isinstance(command, click.Group) else ():
+        yield "\n"
+        yield from _render_command(f"{marks}#", f"{name} {below}", inner)
 
 
 def _render_block(block: Block) -> str:

@@ -20,10 +20,12 @@ def pages() -> Mapping[str, str]:
     return command_pages()
 
 
-def test_every_heading_has_a_page(pages: Mapping[str, str]) -> None:
+def test_every_command_has_a_page_that_the_list_links_to_under_its_heading(pages: Mapping[str, str]) -> None:
+    names = [name for heading in HEADINGS for name in commands_of(heading)]
     titles = [text.partition("\n")[0] for text in pages.values()]
-    used = [heading for heading in HEADINGS if commands_of(heading)]
-    assert titles == [*(f"# Commands: {heading}" for heading in used), "# JSON Schemas"]
+    assert titles == ["# Commands", *(f"# hpcmod {name}" for name in names), "# JSON Schemas"]
+    assert re.findall(r"^## (.+)", pages["index.md"], re.MULTILINE) == [head for head in HEADINGS if commands_of(head)]
+    assert re.findall(r"\]\((.+?)\.md\) \| \S", pages["index.md"]) == names
 
 
 def test_every_heading_of_a_room_is_one_of_the_help() -> None:
@@ -32,9 +34,9 @@ def test_every_heading_of_a_room_is_one_of_the_help() -> None:
 
 
 def test_every_command_has_one_section_with_all_its_options(pages: Mapping[str, str]) -> None:
-    sections = re.split(r"^## hpcmod ", "\n".join(pages.values()), flags=re.MULTILINE)[1:]
+    sections = re.split(r"^##* hpcmod ", "\n".join(pages.values()), flags=re.MULTILINE)[1:]
     described = {section.partition("\n")[0]: section for section in sections}
-    commands = {" ".join(words): command for words, command in every_command() if not hasattr(command, "commands")}
+    commands = {" ".join(words): command for words, command in every_command() if words}
     assert len(described) == len(sections)
     assert set(described) == set(commands)
     assert [
