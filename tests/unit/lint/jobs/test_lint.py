@@ -207,11 +207,6 @@ def test_a_script_with_a_single_directive_or_none() -> None:
     assert lint_job(f"#!/bin/bash\n{line}{writer}", site("lumi")) == ()
     assert rules_of(line) == ["script-directory"]
     assert lint_job("#!/bin/bash\n#SBATCH -A p -N 1 -o unit/a\nmkdir -p unit", site("lumi"), (DESK.parents[1],)) == ()
-    script = "#!/bin/bash\n{} SBATCH -A p --gpus-per-task=1\n"
-    assert [fault.rule for fault in lint_job(script.format("#"), site("lumi"))] == ["misspelt-directive"]
-    assert [fault.rule for fault in lint_job(script.replace(" SB", "SB").format("#"), site("lumi"))] == [
-        "contradiction"
-    ]
 
 
 @pytest.mark.parametrize(
