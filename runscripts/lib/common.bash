@@ -1,5 +1,4 @@
-# What all scripts share: messages, what the scheduler says about this job, programs, the settings of the machine; then host
-# lists, the directory of this job on this node, and the image's Python.
+# What all scripts share: messages, and what the scheduler says; then host lists, this job's directory, the image's Python.
 
 # Global names start with _, so that no variable that the user exported is changed before Python starts.
 say() { printf '%s: %s\n' "$_me" "$1" >&2; }
@@ -38,8 +37,7 @@ stop() { # STATUS MESSAGE
   _job_variable=SLURM_JOB_ID
   _job_mark=$_job_variable=$_job _task_mark=SLURM_STEP_ID= _node_mark=SLURMD_NODENAME=$_node_name
 
-  # The command that starts tasks; also the value of --launcher for ranks that are tasks. Its row in the table of launchers:
-  # rank, local rank, size, local size, node number, number of nodes, run.
+  # The command that starts tasks; also the value of --launcher for ranks that are tasks. Its row in the table of ranks.bash.
   _task_launcher=srun
   _task_variables='SLURM_PROCID|SLURM_LOCALID|SLURM_STEP_NUM_TASKS SLURM_NTASKS SLURM_NPROCS|-|SLURM_NODEID|SLURM_STEP_NUM_NODES SLURM_NNODES|SLURM_JOB_ID SLURM_JOBID'
   _run_variables='SLURM_JOB_ID PBS_JOBID LSB_JOBID' # for launchers without a number of their own
@@ -47,45 +45,6 @@ stop() { # STATUS MESSAGE
 }
 
 in_container() { [[ ${APPTAINER_CONTAINER-} || ${SINGULARITY_CONTAINER-} || -d /.singularity.d ]]; }
-
-# NAME -> REPLY: its path on PATH. Skips relative directories, and wrappers, so that two wrappers do not call each other
-# forever.
-find_program() {
-  local IFS=: directory
-  for directory in ${PATH-}; do
-    REPLY=$directory/$1
-    [[ $directory == /* && -f $REPLY && -x $REPLY ]] && ! is_wrapper "$REPLY" && return
-  done
-  return 1
-}
-
-is_wrapper() { # FILE
-  local start=
-  [[ ! -r $1 ]] || IFS= read -r -d '' -n 60 start <"$1"
-  [[ $start == *'# hpcmod wrapper'* ]]
-}
-
-# According to the scheduler or the launcher; see above and ranks.bash.
-is_multi_node() {
-  local nodes=${_step_nodes:-${OMPI_MCA_orte_num_nodes-}}
-  [[ ${OMPI_COMM_WORLD_SIZE-} == "${OMPI_COMM_WORLD_LOCAL_SIZE-}" ]] || return 0
-  [[ ! ${MPI_LOCALNRANKS-} || ${PMI_SIZE-} == "$MPI_LOCALNRANKS" ]] || return 0
-  [[ ! ${PALS_LOCAL_SIZE-} || ${PALS_SIZE:-${PMI_SIZE-}} == "$PALS_LOCAL_SIZE" ]] || return 0
-  [[ $nodes && $nodes != 1 ]]
-}
-
-# For every command, however it is started; an existing value wins, even if empty.
-export_settings() {
-  if is_multi_node; then export_unset "${_settings_multi_node[@]}"; else export_unset "${_settings_single_node[@]}"; fi
-  export_unset "${_settings[@]}"
-}
-
-export_unset() { # VARIABLE VALUE ...
-  while (($#)); do
-    [[ ${!1+set} ]] || export "$1=$2"
-    shift 2
-  done
-}
 
 # --- From here on: for the run scripts. bin/ and in-environment do not read it.
 [[ ! ${_starts_container-} ]] || return 0

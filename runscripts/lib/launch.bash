@@ -1,5 +1,5 @@
 # Launchers that start the ranks of a node from one task per node. Each is a module of the image's Python, started with the
-# flags that its documentation gives for several nodes: "torchrun", "accelerate launch". Ray is in ray.bash.
+# flags that its documentation gives for several nodes: "torchrun", "accelerate launch".
 choose_launch() { # -> _launch
   local name=${_asked[launcher]} each nodes=$WORLD_SIZE i
   for ((i = 0; i < ${#_refused[@]}; i += 2)); do

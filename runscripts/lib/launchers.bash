@@ -1,4 +1,4 @@
-# Ranks that another launcher than the scheduler's started, such as mpirun or torchrun, or none. Read by ranks.bash for them.
+# Ranks that another launcher than the scheduler's started, such as mpirun or torchrun, or none.
 
 # Compute missing values if all nodes have the same number of ranks, assigned node by node (the default of all launchers) or
 # round-robin; otherwise the node's number is not known, and NODE_RANK is left unset.

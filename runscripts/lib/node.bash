@@ -1,4 +1,4 @@
-# What a rank uses on its node: GPUs, the cores near them, and directories for caches. Needs settings.bash, common.bash, ranks.bash.
+# What a rank uses on its node: GPUs, the cores near them, and directories for caches.
 
 # Choose which GPUs a rank sees, and its LOCAL_RANK, an index into those. all: every GPU of the node, as under torchrun, and
 # LOCAL_RANK is the index of the rank on its node. one: the GPU with that index, and LOCAL_RANK is 0. The index itself is in
@@ -76,7 +76,7 @@ hide_other_gpus() {
 # A rank that Slurm has bound to all cores near one GPU, and to no cores of another, gets that GPU, whatever its index.
 # Otherwise ranks may share cores, and two of them would get the same GPU. -> REPLY
 find_near_gpu() { # GPUS
-  local i open found=()
+  local IFS=' ,' i open found=()
   find_node_type
   (($1 == _node_gpus)) && read_open_cpus || return 1
   open=$REPLY
@@ -122,7 +122,7 @@ programs without NCCL: --gpus-visible one$mps"
 # Bind a rank to the cores near its GPU if it is not bound yet: it may use all cores of the node type, so no launcher bound
 # it, and the job has the whole node. From inside the task, this does the same as a launcher's masks.
 choose_cpus() { # -> _before
-  local near=${HPCMOD_CPUS:-near} each=1 first IFS=' '
+  local near=${HPCMOD_CPUS:-near} each=1 first IFS=' ,'
   [[ $near == near || $near == all ]] || refuse "HPCMOD_CPUS is '$near', expected near or all"
   find_node_type
   ((_devices == 0 || LOCAL_WORLD_SIZE * _devices > ${#_node_cores[@]})) || each=$_devices
@@ -162,8 +162,8 @@ read_open_cpus() { # -> REPLY, such as 0-63,128
   REPLY=$_open_cpus
 }
 
-are_open() { # CORES OPEN: ranges separated by blanks or commas
-  local IFS=' ,' range open
+are_open() { # CORES OPEN: ranges, split by the caller's IFS
+  local range open
   for range in $1; do
     for open in $2; do
       ((${range%-*} < ${open%-*} || ${range#*-} > ${open#*-})) || continue 2
@@ -204,7 +204,6 @@ make_caches() {
   [[ -d $_cache/cuda ]] || mkdir -p -- "$_cache"/{miopen,triton,inductor,torch_extensions,torch_kernels,aiter,cuda}
 }
 
-# Nothing is written to $_cache before this.
 own_cache_directory() {
   make_private "$_cache"
   if ! is_private "$_cache"; then

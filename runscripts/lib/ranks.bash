@@ -1,5 +1,4 @@
-# The ranks of a distributed job: which launcher started this one, its numbers, and where all ranks meet. Needs common.bash.
-# launchers.bash has what is needed only if another launcher than the scheduler's started them, or none.
+# The ranks of a distributed job: which launcher started this one, its numbers, and where all ranks meet.
 
 # Whether a variable stands for an option, or changes what one does; others, such as HPCMOD_CACHE_ROOT, need no options.bash.
 has_option_variable() {
@@ -55,23 +54,7 @@ put() { # VARIABLE VALUE WHY
 
 is_ours() { [[ ${_why[$1]} != 'already set' ]]; }
 
-# Print one message per node and run, from whichever rank comes first, since only one of them may see the error.
-refuse() { # MESSAGE
-  local rank=
-  [[ ${_told[RANK]-} != [1-9]* ]] || rank="rank ${_told[RANK]}: "
-  ! is_said || exit 2
-  stop 2 "$rank$1"
-}
-
-# An empty file that only one rank can create marks that the message was printed.
-is_said() {
-  local run=${_told[RUN]-} mark=${HPCMOD_CACHE_ROOT:-$_cache_root}
-  [[ $run && $_only != explain ]] || return 1
-  is_plain "$run" || { number_of "$run" 2>/dev/null && run=$REPLY; }
-  [[ -d $mark ]] || mkdir -p -- "$mark" 2>/dev/null
-  mark+=/$UID-hpcmod-refused-$run-${_step:-0}-$_job_restarts
-  ! (set -C && : >"$mark") 2>/dev/null && [[ -O $mark && ! -L $mark ]]
-}
+refuse() { source "$_lib/refuse.bash"; } # MESSAGE
 
 offer_ranks() {
   local fact
@@ -117,14 +100,14 @@ offer_master_port() {
   offer MASTER_PORT "$REPLY" "from job $run and step $_step"
 }
 
-# Ports 10240 to 32750 are below those that Linux assigns to clients (from 32768), so no short-lived connection occupies one.
-# 22511 is prime, and 13957 is 0.62 of it, the golden ratio: jobs with IDs less than 50 apart are at least 445 ports apart, which leaves
+# Ports 10240 to 32750 are below those that Linux assigns to clients (from 32768), so no short-lived connection has one.
+# 22511 is prime, and 13957 is 0.62 of it, the golden ratio: jobs with IDs less than 50 apart are 445 or more ports apart,
 # room for that many steps.
 port() { # NUMBER -> REPLY
   REPLY=$((10240 + $1 % 22511))
 }
 
-# Values of all sources must be numbers that fit together. -> _place: index of this rank on its node; _multi_node
+# -> _place: index of this rank on its node; _multi_node
 check_ranks() {
   local variable value
   for variable in WORLD_SIZE RANK LOCAL_WORLD_SIZE LOCAL_RANK NODE_RANK MASTER_PORT; do
@@ -236,8 +219,7 @@ read_variables() { # NAME VARIABLES...
   done
 }
 
-# A batch script also has the number of a rank, 0, and the job's number of tasks, but no step, or one with a reserved high
-# number: only tasks of other steps are ranks.
+# A batch script has a rank, 0, and the job's number of tasks, too, but no step, or one with a reserved high number.
 find_step() { # -> _step, empty outside a step
   _step=$_step_number
   is_number "$_step" && ((10#$_step < _step_limit)) || _step=

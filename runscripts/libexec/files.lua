@@ -1,5 +1,4 @@
--- What a container module looks for on disk while it is loaded: paths that match a pattern, the user's own packages, and
--- notices. Called by module.lua.
+-- What some container modules look for on disk while they are loaded: patterns, targets of links, packages, notices.
 local container, exists, is_file, message = ...
 local files = {}
 
@@ -37,8 +36,7 @@ function files.newest(pattern)
     return best
 end
 
--- Resolve the symbolic links in a path.
-function files.real(path)
+local function resolve_links(path)
     local done, todo, left = "", path, 40
     while left > 0 and string.find(todo, "[^/]") do
         local part, rest = string.match(todo, "^/*([^/]+)(.*)$")
@@ -53,6 +51,17 @@ function files.real(path)
         end
     end
     return left > 0 and done or path
+end
+
+-- Bind the targets of symbolic links too, so that links below them resolve, but never over the image's own files.
+local own_trees = { usr = 1, bin = 1, sbin = 1, lib = 1, lib64 = 1, etc = 1, dev = 1, proc = 1, sys = 1 }
+function files.follow_links(linked, taken, bind)
+    for _, source in ipairs(linked) do
+        local place = resolve_links(source)
+        local shown = place == "/" or own_trees[string.match(place, "^/([^/]*)")]
+        for parent in string.gmatch(place .. "/", "()/") do shown = shown or taken[string.sub(place, 1, parent - 1)] end
+        if not shown then bind(place) end
+    end
 end
 
 -- Return the active state of the user's set of packages that fits this image, chosen by HPCMOD_PACKAGES.

@@ -128,7 +128,17 @@ local function users_entries(names, separator, key, taken)
     return entries
 end
 
-local files = loadfile(container.root .. "/libexec/files.lua")(container, exists, is_file, message)
+-- Most modules, for most users, need nothing of files.lua.
+local loaded
+local function files()
+    loaded = loaded or loadfile(container.root .. "/libexec/files.lua")(container, exists, is_file, message)
+    return loaded
+end
+local function own_packages(own)
+    local chosen = os.getenv("HPCMOD_PACKAGES") or os.getenv("HPCMOD_PACKAGES_DIR")
+    if chosen or exists((os.getenv("HOME") or "") .. "/.local/share/hpcmod/packages/" .. own.name) then return files().own_packages(own) end
+end
+
 local ours, unbindable, linked, taken = {}, {}, {}, {}
 
 local function add_bind(binds, source, place, options)
@@ -152,7 +162,7 @@ local function choose(missing)
     for _, group in ipairs(container.binds) do
         local candidates, done = type(group[1]) == "table" and group or { group }, false
         for _, bind in ipairs(candidates) do
-            local source = bind.own_packages and files.own_packages(bind.own_packages) or bind.pattern and files.newest(bind[1]) or bind[1]
+            local source = bind.own_packages and own_packages(bind.own_packages) or bind.pattern and files().newest(bind[1]) or bind[1]
             if not done and source and exists(source) then
                 done = true
                 add_bind(chosen, source, bind.to, bind.options)
@@ -161,19 +171,6 @@ local function choose(missing)
         if not done and candidates[1].required then missing[#missing + 1] = candidates[1][1] end
     end
     return chosen
-end
-
--- Bind the target of a symbolic link too, so that links below it resolve, unless that would hide the image's own files.
-local own_trees = { usr = 1, bin = 1, sbin = 1, lib = 1, lib64 = 1, etc = 1, dev = 1, proc = 1, sys = 1 }
-local function follow_links()
-    local targets = {}
-    for _, source in ipairs(linked) do
-        local place = files.real(source)
-        local shown = place == "/" or own_trees[string.match(place, "^/([^/]*)")]
-        for parent in string.gmatch(place .. "/", "()/") do shown = shown or taken[string.sub(place, 1, parent - 1)] end
-        if not shown then add_bind(targets, place) end
-    end
-    return targets
 end
 
 -- Put our entries before the user's, in both lists: if they differ, Apptainer ignores one.
@@ -198,7 +195,7 @@ if is_first then
         for i = 1, tonumber(state.BINDS or 0) do ours[i] = all[i] end
     else
         local chosen = choose(missing)
-        ours = follow_links() -- these first, so that they do not hide other binds inside them
+        if linked[1] then files().follow_links(linked, taken, function(target) add_bind(ours, target) end) end -- first, or they could hide others
         extend(ours, chosen)
         state.BINDS, state.PATHS = tostring(#ours), tostring(#container.path)
     end
@@ -212,4 +209,4 @@ if is_first then
 end
 
 variables.remember()
-if loading then files.show_notices() end
+if loading and container.notices[1] then files().show_notices() end

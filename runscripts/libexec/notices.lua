@@ -1,5 +1,5 @@
 -- Show the notices of the catalogues about the module's image, each once per shell. What these files say is only ever shown as
--- text, or ignored; hpcmod.catalogue.text.notice defines their format. Called by files.lua.
+-- text, or ignored; hpcmod.catalogue.text.notice defines their format.
 local container, newest, is_file, message = ...
 local HEAD, LIMIT, MOST_STARS = "hpcmod-notices 1\n", 65536, 3
 

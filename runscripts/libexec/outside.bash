@@ -1,5 +1,4 @@
-# Start the image of the module: what wrapper and in-environment do outside the container. Needs settings.bash, common.bash and
-# binds.bash.
+# Start the image of the module: what wrapper and in-environment do outside the container.
 
 find_image() { # -> _image
   _image=${!_sif_variable-}

@@ -1,4 +1,4 @@
--- Set variables so that unloading gives each the value that the user had before, for module.lua and hpcmod's own module.
+-- Set variables so that unloading gives each the value that the user had before.
 -- Lmod can only unset variables while it unloads, so _HPCMOD_USER_<name> keeps that value, written as in a URL because older
 -- Lmods lose backslashes and line ends, and the shell sets it again after Lmod.
 local memory = ... -- name of the variable that says what this module has set, as words NAME=STATE; wrappers read it too
@@ -19,9 +19,9 @@ end
 
 -- Lmod before 8.1.10 drops backslashes.
 local backslash = convertToCanonical(LmodVersion()) < convertToCanonical("8.1.10") and "\\\\" or "\\"
+local in_csh = mode() == "load" and string.find(shell, "^t?csh$")
 local function put(name, value)
-    local line = mode() == "load" and string.find(shell .. value, "^t?csh.*{") and set_in_csh(name, value)
-    if line then return execute{cmd = line, modeA = {"load"}} end
+    if in_csh and string.find(value, "{", 1, true) then return execute{cmd = set_in_csh(name, value), modeA = {"load"}} end
     setenv(name, (string.gsub(value, "\\", backslash)))
 end
 
