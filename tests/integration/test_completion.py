@@ -103,7 +103,7 @@ def starting(request: pytest.FixtureRequest, stack: Stack, environment: dict[str
 
 @pytest.mark.parametrize(("shell", "options"), [("bash", "-euc"), ("zsh", "-feuc"), ("fish", "-Nc")])
 def test_a_job_that_inherits_the_module_unloads_it_silently(shell: str, options: str, stack: Stack) -> None:
-    done = run([shell, options, f"{COMPLETION[shell][1]}; exit 0"], stack.environment(stack.root))
+    done = run([shell, options, f"{COMPLETION[shell][2]}; exit 0"], stack.environment(stack.root))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -14,18 +14,29 @@ MEMORY = "_HPCMOD_SETUP"
 LOGIC = ("libexec/variables.lua", "libexec/variables.tcl")
 """Run scripts that set and restore variables, as container modules do."""
 
+_IF_BASH, _IF_ZSH = '[ -z "${BASH_VERSION-}" ] || ', '[ -z "${ZSH_VERSION-}" ] || '
+
 COMPLETION = {
-    "bash": ("source {}", "complete -r hpcmod 2>/dev/null || :; unset -f _hpcmod_completion _hpcmod_completion_setup"),
+    "bash": (
+        "sh",
+        _IF_BASH + "source SCRIPT",
+        _IF_BASH + "{ complete -r hpcmod 2>/dev/null || :; unset -f _hpcmod_completion _hpcmod_completion_setup; }",
+    ),
     "zsh": (
-        "(( ! $+functions[compdef] )) || source {}",
-        "(( ! $+functions[_hpcmod_completion] )) || { compdef -d hpcmod; unfunction _hpcmod_completion; }",
+        "sh",
+        _IF_ZSH + "(( ! $+functions[compdef] )) || source SCRIPT",
+        _IF_ZSH + "(( ! $+functions[_hpcmod_completion] )) || { compdef -d hpcmod; unfunction _hpcmod_completion; }",
     ),
     "fish": (
-        "source {}",
+        "fish",
+        "source SCRIPT",
         "complete -e -c hpcmod; functions -q _hpcmod_completion; and functions -e _hpcmod_completion",
     ),
 }
-"""By shell, the commands that start completion with the script of that shell, and end it."""
+"""By shell: its type, and the commands that start completion with its script, and end it.
+
+The module tool may say bash where it is zsh, as Lmod 8.3 does, or sh: the commands ask the shell.
+"""
 
 
 @dataclass(frozen=True)
@@ -79,10 +90,10 @@ class SiteModule:
 
     @property
     def completion(self) -> list[tuple[str, str, str]]:
-        """Shells, and the commands that start and end completion in each."""
+        """Types of shells, and the commands that start and end completion."""
         top = self.bin.rpartition("/")[0]
         scripts = {shell: sh(f"{top}/completion/hpcmod.{shell}") for shell in COMPLETION}
-        return [(shell, start.format(scripts[shell]), end) for shell, (start, end) in COMPLETION.items()]
+        return [(kind, start.replace("SCRIPT", scripts[name]), end) for name, (kind, start, end) in COMPLETION.items()]
 
     @property
     def lists(self) -> tuple[PathList, ...]:
