@@ -15,6 +15,8 @@ _DASHES = "".join(chr(code) for code in (*range(0x2010, 0x2015), 0x2212))
 _QUOTES = "".join(chr(code) for code in (*range(0x2018, 0x2020), 0xB4, 0xAB, 0xBB))
 _DASHED = rf"-?[{_DASHES}][-{_DASHES}]*[A-Za-z]"
 _OF_MODULE = ("load", "unload", "avail", "purge", "list", "swap", "use", "restore")
+_LEFT = re.compile(r"<[^<>\n$\"']*(?<![a-z])(?:your|path)(?![a-z])(?:[^<>\n]*>|[\w-]*)", re.IGNORECASE)
+"""A placeholder, whose end may be missing."""
 _JOINED = re.compile(r"(?:^|[;&|]|\b(?:if|while|elif|until))\s*\[\s[^][]*[^][\s]\]\s*(?:;|$|&&|\|\|)")
 """A test whose last word ends with the bracket."""
 _OWN_DIRECTORY = re.compile(
@@ -41,7 +43,7 @@ def rule_syntax(job: ScriptContext) -> Iterator[Fault]:
 def rule_placeholder(job: ScriptContext) -> Iterator[Fault]:
     for call in (call for call in job.own if call.name not in ("echo", "printf", "grep", "sed", "awk", "cat")):
         for word in call.words:
-            left = re.search(r"<[^<>\n]*(?<![a-z])(?:your|path)(?![a-z])[^<>\n]*>", word.text, re.IGNORECASE)
+            left = _LEFT.search(word.text)
             if left and "\n" not in word.text and word.line not in job.placeholders:
                 yield word.line, f"{left[0]} is still to be replaced", "Write the value itself."
 
@@ -127,7 +129,7 @@ def rule_unset_variable(job: ScriptContext) -> Iterator[Fault]:
 
 def _unset(job: ScriptContext, without: tuple[str, ...]) -> Iterator[tuple[str, int]]:
     """Yield variables that a shell expands but the script does not set: each once, where it is first used."""
-    names = set(job.names)
+    names = job.names | set(re.findall(r"\b(\w+)\+?=", job.text))  # also where the grammar loses its way
     for call in (call for call in job.calls if "branch" not in call.places and call.name not in without):
         for word in call.words:
             text = re.sub(r"'[^']*'", "", word.text) if not call.inner and word.text[:1] != '"' else word.text
