@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -24,7 +26,16 @@ from hpcmod.images.verify import verify_image
 from hpcmod.modules.image_source import ImageSource
 from tests.oci_corpus import CASES, f, tar_bytes, write_case
 from tests.registry import Registry
-from tests.signatures import SIGNS, KeyPair, make_bundle, make_key, push_bundle, push_signature
+from tests.signatures import (
+    SIGNS,
+    Authority,
+    KeyPair,
+    make_bundle,
+    make_key,
+    push_attestation,
+    push_bundle,
+    push_signature,
+)
 from tests.stack import Stack, run
 
 pytestmark = pytest.mark.stack
@@ -204,26 +215,51 @@ CODES = {
     "another name": TAMPERED,
     "good bundle": VERIFIED,
     "unknown key bundle": UNKNOWN,
-    "keyless bundle": UNKNOWN,
     "tampered bundle": TAMPERED,
-    "attestation bundle": UNSIGNED,
+    "spdx bundle": UNSIGNED,
+    "keyless": VERIFIED,
+    "keyless bundle": VERIFIED,
+    "keyless wrong-identity": UNKNOWN,
+    "keyless wrong-identity bundle": UNKNOWN,
+    "keyless wrong-root bundle": UNKNOWN,
+    "keyless expired": UNKNOWN,
+    "keyless expired bundle": UNKNOWN,
+    "keyless tampered bundle": TAMPERED,
+    "wanted spdx": VERIFIED,
+    "wanted spdx bundle": VERIFIED,
+    "wanted spdx keyless bundle": VERIFIED,
+    "wanted cyclonedx bundle": UNSIGNED,
+    "wanted good": UNSIGNED,
+    "wanted spdx unknown key bundle": UNKNOWN,
+    "wanted spdx tampered bundle": TAMPERED,
 }
-"""Exit code by the state of an image's signature: at cosign 2's tag, or in a bundle of cosign 3."""
+"""Exit code by the state of an image's signature: at cosign 2's tag, or in a bundle of cosign 3; without a key; of an
+attestation (`wanted`: the policy requires one of SPDX)."""
+
+SIGSTORE = Authority()
+SIGNERS = {
+    "wrong-identity": replace(SIGSTORE, identity="you@example.org"),
+    "wrong-root": Authority(),
+    "expired": replace(SIGSTORE, late=timedelta(minutes=10)),
+}
+TYPES = {"spdx": "https://spdx.dev/Document", "cyclonedx": "https://cyclonedx.org/bom"}
 
 
 def push_in_state(registry: Registry, state: str, keys: tuple[KeyPair, KeyPair]) -> ImageReference:
     """Push an image whose signature has this state, and return its reference by digest."""
-    name = f"trust/{state.replace(' ', '-')}"
+    name, words = f"trust/{state.replace(' ', '-')}", state.split()
     digest = push(registry, name)
-    key = keys[1] if state.startswith(("unknown", "keyless")) else keys[0]
-    signed = push(registry, f"{name}-other") if state.startswith("tampered") else digest
-    if state.endswith("bundle"):
-        predicate = "https://cyclonedx.org/bom" if state.startswith("attestation") else SIGNS
-        bundle = make_bundle(key, signed, predicate=predicate, keyless=state.startswith("keyless"))
-        push_bundle(registry, name, digest, bundle)
+    by = next((SIGNERS[word] for word in words if word in SIGNERS), SIGSTORE)
+    signer = by if "keyless" in words else keys["unknown" in words]
+    signed = push(registry, f"{name}-other") if "tampered" in words else digest
+    kind = next((TYPES[word] for word in words if word in TYPES), SIGNS)
+    if "bundle" in words:
+        push_bundle(registry, name, digest, make_bundle(signer, signed, predicate=kind))
+    elif kind != SIGNS:
+        push_attestation(registry, name, digest, make_bundle(signer, signed, predicate=kind))
     elif state != "unsigned":
         named = "elsewhere/image" if state == "another name" else name
-        push_signature(registry, name, digest, key, signs=signed, named=named)
+        push_signature(registry, name, digest, signer, signs=signed, named=named)
     return ImageReference.parse(f"docker://{registry.host}/{name}@{digest}")
 
 
@@ -238,8 +274,11 @@ def test_one_policy_has_one_answer_of_all_verbs_for_an_image_of_a_registry(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     expected, image = CODES[state], push_in_state(registry, state, keys).canonical
+    root = SIGSTORE.write_root(tmp_path / "root.json")
+    need = "attestation:spdx" if "wanted" in state else "signature"
     (tmp_path / "site.toml").write_text(
-        f'name = "x"\n[trust]\nneeds = ["signature"]\nkeys = ["{keys[0].public_file}"]\n'
+        f'name = "x"\n[trust]\nneeds = ["{need}"]\nkeys = ["{keys[0].public_file}"]\ntrusted_root = "{root}"\n'
+        f'signers = [{{ identity = "me@*", issuer = "{SIGSTORE.issuer}" }}]\n'
     )
     places = {"HPCMOD_CATALOGUE": tmp_path / "shop", "EASYBUILD_PREFIX": tmp_path / "eb"}
     for name, value in {**options.environ, **places, "HPCMOD_SITE": tmp_path / "site.toml"}.items():
@@ -259,8 +298,10 @@ def test_one_policy_has_one_answer_of_all_verbs_for_an_image_of_a_registry(
     assert {words[0]: answer(*words) for words in verbs} == {words[0]: expected for words in verbs}
     assert out.exists() == (expected == 0)
     if expected == 0:  # the verification is recorded with the checksum of the SIF
-        found = verify_image(ImageReference.parse(str(out)), options=options, keys=(str(keys[0].public_file),))
-        assert found.verified == (f"signature: {keys[0].public_file}",)
+        assert answer("verify", out) == 0
+        who = f"me@example.org of {SIGSTORE.issuer} ({root})" if "keyless" in state else keys[0].public_file
+        met = f"{'attestation:' + TYPES['spdx'] if 'wanted' in state else 'signature'}: {who}"
+        assert json.loads(Path(f"{out}.provenance.json").read_text())["verified"] == [met]
     another = replace(options, policy=policies(keys[0].public_file)["another source"])
     assert code_of(lambda: verify_image(ImageReference.parse(image), options=another)) == 0
 

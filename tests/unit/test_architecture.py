@@ -30,6 +30,7 @@ OWNERS = {
     "http": (),
     "jinja2": ("text",),
     "rattler": ("packages",),
+    "sigstore": ("images/trust/keyless.py",),
     "tree_sitter": ("lint",),
     "tree_sitter_bash": ("lint",),
     "click": ("cli",),

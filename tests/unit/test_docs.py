@@ -196,9 +196,10 @@ def test_the_advisory_that_is_shown_is_valid_and_all_its_keys_are_explained() ->
 
 
 def test_the_trust_policy_that_is_shown_is_valid() -> None:
-    (text,) = re.findall(r"^```toml\n(.*?)^```", page("docs/how-to/images.md"), re.MULTILINE | re.DOTALL)
-    policy = make_site([parse_profile(f'name = "ours"\n{text}', "images.md")]).images.trust
-    assert [rule.needs for rule in policy.rules] == [("signature",), ()]
+    texts = re.findall(r"^```toml\n(.*?)^```", page("docs/how-to/images.md"), re.MULTILINE | re.DOTALL)
+    policies = [make_site([parse_profile(f'name = "ours"\n{text}', "images.md")]).images.trust for text in texts]
+    rules = [[rule.needs for rule in policy.rules] for policy in policies]
+    assert rules == [[("signature",), ()], [("signature", "attestation:https://spdx.dev/Document")]]
 
 
 def test_the_netstack_that_is_shown_is_valid() -> None:

@@ -12,8 +12,8 @@ code  meaning
 6     busy: another process holds the lock
 7     the environment is missing something
 8     a remote server failed
-9     not trusted: no digest, checksum or signature where the site's policy requires one
-10    not trusted: not signed with any of the keys that the site's policy names
+9     not trusted: no digest, checksum, signature or attestation where the site's policy requires one
+10    not trusted: not signed by any of the keys and signers that the site's policy names
 130   interrupted by Ctrl-C
 ====  =====================================================
 """
@@ -93,13 +93,13 @@ class RemoteError(HpcmodError):
 
 
 class UntrustedError(HpcmodError):
-    """The site's policy requires a digest, checksum or signature, and it is missing."""
+    """The site's policy requires a digest, checksum, signature or attestation, and it is missing."""
 
     exit_code = 9
 
 
 class UnknownKeyError(HpcmodError):
-    """An image is signed, but not with any of the keys that the site's policy names."""
+    """An image is signed, but not by any of the keys and signers that the site's policy names."""
 
     exit_code = 10
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.fs.ownership import group_name, user_name
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
+from hpcmod.core.values.trust import TrustRule
 from hpcmod.machine import SYSTEM_PROFILE, find_machine, system_policy
 
 _EXAMPLES = 5
@@ -148,8 +149,9 @@ def check_policy(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(WARN, "trust policy", f"{profile} has none: every image is trusted", cure)
         return
     yield Finding(OK, "trust policy", f"{profile}; by default it requires {', '.join(policy.needs) or 'nothing'}")
-    keys = [*policy.keys, *(key for rule in policy.rules for key in rule.keys)]
-    for path in dict.fromkeys([str(profile), *keys]):
+    rules = [*policy.rules, TrustRule("*", keys=policy.keys, trusted_root=policy.trusted_root)]
+    files = [file for rule in rules for file in (*rule.keys, rule.trusted_root) if file]
+    for path in dict.fromkeys([str(profile), *files]):
         yield from _check_guarded(path)
     if found.site.images.trust.also:
         used = f"the profile {found.choice.profile} ({found.choice.reason}) is used"

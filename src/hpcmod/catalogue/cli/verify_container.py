@@ -71,8 +71,8 @@ def verify(flags: VerifyFlags) -> None:
     IMAGE is a SIF, or docker://... for the signature of an image in a registry. NAME/VERSION is the container that
     `module load` would load, published or your own: its image, scripts and modulefile are compared with its record, and
     so are the packages that you added to it.
-    Exit codes: 0 verified, 1 files other than the image differ from the record, 4 tampered with, 9 a signature, digest
-    or checksum that the policy requires is missing, 10 not signed by a key that the policy names.
+    Exit codes: 0 verified, 1 files other than the image differ from the record, 4 tampered with, 9 a signature, digest,
+    checksum or attestation that the policy requires is missing, 10 not signed by a key or signer that the policy names.
 
     \b
     Examples:

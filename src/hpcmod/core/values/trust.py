@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcmod.core.errors import BadInputError, UntrustedError
 from hpcmod.core.values.subject import normalize
@@ -16,7 +16,40 @@ Resolve = Callable[[str], str]
 
 NEEDS = ("digest", "checksum", "signature")
 """digest: the reference has one, or a checksum is given; checksum: the sha256 of the SIF is given; signature: the SIF
-or the OCI image is signed with one of the keys."""
+or the OCI image is signed with one of the keys, or by one of the signers. Others are `attestation:TYPE`: a statement of
+this in-toto predicate type about the OCI image is signed in the same way."""
+
+ATTESTATION = "attestation:"
+_PREDICATES = {
+    "custom": "https://cosign.sigstore.dev/attestation/v1",
+    "cyclonedx": "https://cyclonedx.org/bom",
+    "link": "https://in-toto.io/Link/v1",
+    "openvex": "https://openvex.dev/ns",
+    "slsaprovenance": "https://slsa.dev/provenance/v0.2",
+    "slsaprovenance02": "https://slsa.dev/provenance/v0.2",
+    "slsaprovenance1": "https://slsa.dev/provenance/v1",
+    "spdx": "https://spdx.dev/Document",
+    "spdxjson": "https://spdx.dev/Document",
+    "vuln": "https://cosign.sigstore.dev/attestation/vuln/v1",
+}
+"""Types of attestations by the names that `cosign attest --type` has for them."""
+
+NAMED_NEEDS = (*NEEDS, *(f"{ATTESTATION}{name}" for name in _PREDICATES))
+OTHER_NEED = rf"{ATTESTATION}https?://\S+"
+"""Attestations of types without such a name, as a regular expression."""
+
+
+class Signer(NamedTuple):
+    """Who may sign without a key, by the certificate of a signature."""
+
+    identity: str
+    """Pattern of an email address, or of the address of a workflow; `*` matches any characters."""
+    issuer: str
+    """Address of the OpenID Connect provider that has confirmed the identity."""
+
+    def recorded(self, root: str) -> str:
+        """Return how a signature by this signer, under a file of roots of trust, is recorded."""
+        return f"{self.identity} of {self.issuer} ({root})"
 
 
 class TrustRule(NamedTuple):
@@ -26,11 +59,30 @@ class TrustRule(NamedTuple):
     """Pattern of canonical references, addresses or absolute paths. `*` matches any characters, including `/`, but
     not in the host of an address."""
     needs: tuple[str, ...] = ()
-    """Subset of NEEDS; empty: nothing."""
+    """Some of NEEDS, and attestations by the address of their type; empty: nothing."""
     keys: tuple[str, ...] = ()
     """Files of public keys, any of which may have signed; empty: the policy's keys."""
     identities: tuple[str, ...] = ()
     """Patterns of REGISTRY/REPOSITORY[:TAG] that a signature may contain instead of the image's own (for mirrors)."""
+    signers: tuple[Signer, ...] = ()
+    """Signers without a key, any of whom may have signed; if there are neither keys nor signers: the policy's."""
+    trusted_root: str = ""
+    """File with the roots of trust for them (Sigstore's `trusted_root.json`); empty: the policy's."""
+
+    @property
+    def signed(self) -> tuple[str, ...]:
+        """Return the needs that only a signature fulfils."""
+        return tuple(need for need in self.needs if need == "signature" or need.startswith(ATTESTATION))
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """Return the keys and the signers, as records of verifications name them."""
+        return (*self.keys, *(signer.recorded(self.trusted_root) for signer in self.signers))
+
+    def accepts(self, recorded: str) -> bool:
+        """Return whether a key or a signer, as recorded, is one of this rule."""
+        names = (signer.recorded(self.trusted_root) for signer in self.signers)
+        return recorded in self.keys or any(re.fullmatch(stars(name, ".*"), recorded, re.DOTALL) for name in names)
 
     def fits(self, subject: str, resolve: Resolve = str) -> bool:
         """Return whether the rule applies to a reference or a file's path.
@@ -66,13 +118,18 @@ class TrustPolicy(NamedTuple):
     """How images must be verified before use."""
 
     needs: tuple[str, ...] = ()
-    """Verification that an image needs if no rule matches its source: `digest`, `checksum`, `signature`; empty:
-    none."""
+    """Verification that an image needs if no rule matches its source: `digest`, `checksum`, `signature`,
+    `attestation:TYPE`; empty: none."""
     keys: tuple[str, ...] = ()
     """Files of public keys, PEM or PGP; a signed image must be signed with one of them."""
     rules: tuple[TrustRule, ...] = ()
     """`{ source = "docker://HOST/*", needs = ["signature"], keys = [] }`: the first rule that matches applies; `*`
     matches any characters, except `/` in a host. Optional `identities`: image names in the signatures of a mirror."""
+    signers: tuple[Signer, ...] = ()
+    """Who may sign without a key (keyless): `{ identity = "me@example.org", issuer = "https://..." }`, as in the
+    certificate; `*` in an identity matches any characters."""
+    trusted_root: str = ""
+    """File with the roots of trust for signers: Sigstore's `trusted_root.json`, or your own in this form."""
     also: TrustPolicy | None = None
     """Another policy that must also hold: the system profile's, which other profiles can tighten but not relax."""
 
@@ -87,17 +144,23 @@ class TrustPolicy(NamedTuple):
         return next((rule for rule in self.rules if rule.fits(spelled, resolve)), None)
 
     def rule_for(self, subject: str, resolve: Resolve = str) -> TrustRule:
-        """Return the rule for a reference or a path, else the default rule, with its keys filled in."""
+        """Return the rule for a reference or a path, else the default rule, with its keys and signers filled in."""
         rule = self.find(subject, resolve) or TrustRule("*", self.needs)
-        own = TrustRule(rule.source, rule.needs, rule.keys or self.keys, rule.identities)
+        if not rule.keys and not rule.signers:
+            rule = rule._replace(keys=self.keys, signers=self.signers)
+        own = rule._replace(trusted_root=rule.trusted_root or self.trusted_root)
         return stricter(own, self.also.rule_for(subject, resolve)) if self.also else own
 
 
 def stricter(own: TrustRule, site: TrustRule) -> TrustRule:
-    """Return a rule with the needs of both; if the site's rule needs a signature, only the site's keys are accepted."""
-    needs = tuple(need for need in NEEDS if need in (*own.needs, *site.needs))
-    signed = site if "signature" in site.needs else own
-    return TrustRule(site.source if site.needs else own.source, needs, signed.keys, signed.identities)
+    """Return a rule with the needs of both; if the site's needs a signature, only its keys and signers are accepted."""
+    signed = site if site.signed else own
+    return signed._replace(source=site.source if site.needs else own.source, needs=_in_order((*own.needs, *site.needs)))
+
+
+def _in_order(needs: Iterable[str]) -> tuple[str, ...]:
+    known = set(needs)
+    return (*(need for need in NEEDS if need in known), *sorted(known - {*NEEDS}))
 
 
 ANYTHING = TrustPolicy()
@@ -129,7 +192,7 @@ _CURES = {
 
 
 def parse_rules(tables: Sequence[dict[str, object]]) -> tuple[TrustRule, ...]:
-    """Parse the rules of a site profile: tables with `source`, `needs`, `keys` and `identities`.
+    """Parse the rules of a site profile: tables with the fields of TrustRule.
 
     Raises BadInputError if a rule is invalid.
     """
@@ -137,7 +200,7 @@ def parse_rules(tables: Sequence[dict[str, object]]) -> tuple[TrustRule, ...]:
 
 
 def _parse_rule(table: dict[str, object]) -> TrustRule:
-    unknown = set(table) - {"source", "needs", "keys", "identities"}
+    unknown = {*table} - {*TrustRule._fields}
     source = table.get("source")
     if unknown or not isinstance(source, str) or not source or "needs" not in table:
         raise BadInputError(
@@ -152,14 +215,49 @@ def _parse_rule(table: dict[str, object]) -> TrustRule:
     identities = table.get("identities", [])
     if not isinstance(identities, list) or not all(isinstance(identity, str) and identity for identity in identities):
         raise BadInputError(f"identities must be a list like ['ghcr.io/org/*'], found {identities!r}")
-    return TrustRule(source, parse_needs(table["needs"]), parse_keys(table.get("keys", [])), tuple(identities))
+    return TrustRule(
+        source,
+        parse_needs(table["needs"]),
+        parse_keys(table.get("keys", [])),
+        tuple(identities),
+        parse_signers(table.get("signers", [])),
+        parse_root(table["trusted_root"]) if "trusted_root" in table else "",
+    )
 
 
 def parse_needs(value: object) -> tuple[str, ...]:
-    """Parse a list of NEEDS."""
-    if not isinstance(value, list) or not all(item in NEEDS for item in value):
-        raise BadInputError(f"must be a list of {', '.join(NEEDS)} (may be empty), found {value!r}")
-    return tuple(need for need in NEEDS if need in value)
+    """Parse a list of NEEDS and attestations; short names of types become their addresses."""
+    if not isinstance(value, list) or not all(_is_need(item) for item in value):
+        types = f"{ATTESTATION}TYPE, TYPE an address or {', '.join(_PREDICATES)}"
+        raise BadInputError(f"must be a list of {', '.join(NEEDS)}, {types} (may be empty), found {value!r}")
+    split = (item.partition(ATTESTATION) for item in value)
+    return _in_order(f"{head}{mark}{_PREDICATES.get(kind, kind)}" for head, mark, kind in split)
+
+
+def _is_need(item: object) -> bool:
+    return item in NAMED_NEEDS or (isinstance(item, str) and re.fullmatch(OTHER_NEED, item) is not None)
+
+
+def parse_signers(value: object) -> tuple[Signer, ...]:
+    """Parse a list of tables, each with the identity and the issuer of a signer."""
+    tables: list[Any] = value if isinstance(value, list) else [value]
+    if not all(
+        isinstance(table, dict)
+        and {*table} == {*Signer._fields}
+        and all(isinstance(text, str) and text and text.isprintable() for text in table.values())
+        for table in tables
+    ):
+        raise BadInputError(
+            f'must be a list of tables like {{ identity = "me@example.org", issuer = "https://..." }}, found {value!r}'
+        )
+    return tuple(Signer(**table) for table in tables)
+
+
+def parse_root(value: object) -> str:
+    """Parse the path of a file with roots of trust."""
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise BadInputError(f"must be the absolute path of a trusted_root.json, found {value!r}")
+    return value
 
 
 def parse_keys(value: object) -> tuple[str, ...]:

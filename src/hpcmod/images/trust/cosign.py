@@ -1,8 +1,10 @@
-"""Verify cosign signatures of an image in a registry against public keys (ECDSA).
+"""Verify cosign signatures and attestations of an image in a registry against public keys (ECDSA) and signers.
 
-cosign 2 stores them at the tag `sha256-<digits of the digest>.sig`: a manifest with one layer per signature, whose
-content is the signed payload, and whose annotation is the signature. cosign 3 stores a Sigstore bundle for each, in a
-manifest that refers to the image (OCI 1.1): an in-toto statement in a DSSE envelope.
+cosign 2 stores signatures at the tag `sha256-<digits of the digest>.sig`: a manifest with one layer per signature,
+whose content is the signed payload, and whose annotation is the signature; and attestations at the tag `....att`, with
+in-toto statements in DSSE envelopes as layers. cosign 3 stores a Sigstore bundle for each of both, in a manifest that
+refers to the image (OCI 1.1): a statement in an envelope. Without a key (keyless), there is a certificate and an entry
+of a log: in annotations, or in the bundle.
 """
 
 from __future__ import annotations
@@ -10,9 +12,10 @@ from __future__ import annotations
 import base64
 import binascii
 import importlib
+import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -22,26 +25,26 @@ from hpcmod.core.errors import (
     LackingError,
     NotFoundError,
     UnknownKeyError,
-    UntrustedError,
     VerificationError,
 )
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.strict_json import JsonObject, load_json
 from hpcmod.core.values.subject import normalize
-from hpcmod.core.values.trust import TrustRule, stars
+from hpcmod.core.values.trust import ATTESTATION, TrustRule, stars
 from hpcmod.images.values.oci import Manifest, OciDescriptor, parse_manifest
 from hpcmod.images.web.credentials import Access
 from hpcmod.images.web.repository import Repository
 
 ANNOTATION = "dev.cosignproject.cosign/signature"
-CERTIFICATE = "dev.sigstore.cosign/certificate"
-"""Annotation of a keyless signature, which a certificate of a few minutes verifies (cosign's SIGNATURE_SPEC.md)."""
+CERTIFICATE, LOG_ENTRY = "dev.sigstore.cosign/certificate", "dev.sigstore.cosign/bundle"
+"""Annotations of a keyless signature, which a certificate of a few minutes verifies (cosign's SIGNATURE_SPEC.md)."""
 
 MEDIA_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
 TYPE = "cosign container image signature"
 """Of a payload; the others are of the layer that holds a signature."""
 _BUNDLE = "application/vnd.dev.sigstore.bundle"  # begin of a media type that ends with the version
+_ENVELOPE = "application/vnd.dsse.envelope.v1+json"
 _STATEMENT = "application/vnd.in-toto+json"
 _SIGN = "https://sigstore.dev/cosign/sign/v1"
 """Predicate of a statement that is a signature; those of other attestations differ."""
@@ -51,44 +54,85 @@ _MOST = 50  # signatures
 
 @dataclass(frozen=True)
 class Signature:
-    """One signature of an image, not verified."""
+    """One signature of an image, or of a statement about it, not verified."""
 
     text: bytes
     """The signed payload."""
     value: bytes
-    keyless: bool = False
-    """Whether it comes with a certificate instead of a key."""
-    in_bundle: bool = False
-    """Whether the payload is the statement of a Sigstore bundle."""
+    predicate: str = ""
+    """Type of the statement that the payload is; empty if it is not a statement, but cosign 2's own form."""
+    bundle: bytes = b""
+    """Sigstore bundle with its certificate; empty if it was made with a key."""
+    proven: bool = True
+    """Whether the bundle has a proof that the log contains it; else only the log's promise, which cosign 2 keeps."""
+
+    @property
+    def need(self) -> str:
+        """Return which need of a trust rule it may fulfil."""
+        return "signature" if self.predicate in ("", _SIGN) else f"{ATTESTATION}{self.predicate}"
 
     @property
     def signed(self) -> bytes:
         """Return the bytes that the key has signed: of a statement, with its type, as DSSE encodes them."""
         head = f"DSSEv1 {len(_STATEMENT)} {_STATEMENT} {len(self.text)} ".encode()
-        return head + self.text if self.in_bundle else self.text
+        return head + self.text if self.predicate else self.text
 
 
 def fetch_signatures(reference: ImageReference, digest: str, *, access: Access) -> list[Signature]:
-    """Fetch the signatures of an image in a registry; empty if it is not signed.
+    """Fetch the signatures and attestations of an image in a registry; empty if there are none.
 
-    The signatures are in the same repository; `digest` is that of the signed manifest or index.
+    They are in the same repository; `digest` is that of the signed manifest or index.
 
     Raises HpcmodError if the registry fails, or a signature is damaged.
     """
+    at_tag = digest.replace(":", "-")
     with closing(access.session_factory()) as session:
         repository = Repository(reference, session, access)
-        found = [
-            Signature(
-                repository.config(layer),
-                _decode(dict(layer.annotations).get(ANNOTATION, "")),
-                keyless=CERTIFICATE in dict(layer.annotations),
-            )
-            for layer in _layers(repository, f"{digest.replace(':', '-')}.sig", MEDIA_TYPE)
-        ]
+        found = []
+        for layer in _layers(repository, f"{at_tag}.sig", MEDIA_TYPE):
+            notes, text = dict(layer.annotations), repository.config(layer)
+            content = {"messageSignature": {"signature": notes.get(ANNOTATION, "")}}
+            value = _decode(notes.get(ANNOTATION, ""))
+            found.append(Signature(text, value, bundle=_make_bundle(notes, content), proven=False))
+        for layer in _layers(repository, f"{at_tag}.att", _ENVELOPE):
+            envelope = load_json(repository.config(layer), "attestation", limit=_LIMIT)
+            bundle = _make_bundle(dict(layer.annotations), {"dsseEnvelope": envelope})
+            found += _parse_envelope(JsonObject(envelope, "attestation"), bundle, proven=False)
         for referrer in repository.referrers(digest)[:_MOST]:
             for layer in _layers(repository, referrer.digest, _BUNDLE):
                 found += parse_bundle(repository.config(layer))
     return found
+
+
+def _make_bundle(annotations: Mapping[str, str], content: Mapping[str, Any]) -> bytes:
+    """Return the bundle for what cosign 2 has signed without a key; empty if it comes with no certificate."""
+    if CERTIFICATE not in annotations:
+        return b""
+    noted = JsonObject(load_json(annotations.get(LOG_ENTRY, "{}").encode(), LOG_ENTRY, limit=_LIMIT), LOG_ENTRY)
+    entry = noted.object("Payload")
+    body = JsonObject(load_json(_decode(entry.text("body")) or b"{}", "log entry", limit=_LIMIT), "log entry")
+    pem = "".join(re.findall(r"-----BEGIN CERTIFICATE-----([^-]*)-----", annotations[CERTIFICATE])[:1])
+    index = str(entry.number("logIndex", 0))
+    log = {
+        "logIndex": index,
+        "logId": {"keyId": _encode(entry.text("logID"))},
+        "kindVersion": {"kind": body.text("kind"), "version": body.text("apiVersion")},
+        "integratedTime": str(entry.number("integratedTime", 0)),
+        "inclusionPromise": {"signedEntryTimestamp": noted.text("SignedEntryTimestamp")},
+        "inclusionProof": {  # there is none, but the form needs one
+            "logIndex": "0",
+            "rootHash": "",
+            "treeSize": "1",
+            "hashes": [],
+            "checkpoint": {"envelope": "none"},
+        },
+        "canonicalizedBody": entry.text("body"),
+    }
+    chain = {"certificates": [{"rawBytes": "".join(pem.split())}]}
+    material = {"x509CertificateChain": chain, "tlogEntries": [log]}
+    return json.dumps(
+        {"mediaType": f"{_BUNDLE}+json;version=0.1", "verificationMaterial": material, **content}
+    ).encode()
 
 
 def _layers(repository: Repository, name: str, kind: str) -> list[OciDescriptor]:
@@ -102,14 +146,18 @@ def _layers(repository: Repository, name: str, kind: str) -> list[OciDescriptor]
 
 
 def parse_bundle(text: bytes) -> Iterator[Signature]:
-    """Yield the signatures in a Sigstore bundle; none if it is an attestation of something else."""
+    """Yield the signatures in a Sigstore bundle; none if it has no statement."""
     bundle = JsonObject(load_json(text, "Sigstore bundle", limit=_LIMIT), "Sigstore bundle")
-    envelope = bundle.object("dsseEnvelope")
-    statement = _decode(envelope.text("payload"))
-    if envelope.text("payloadType") == _STATEMENT and _parse_statement(statement).text("predicateType") == _SIGN:
-        keyless = "publicKey" not in bundle.object("verificationMaterial").values
+    by_key = "publicKey" in bundle.object("verificationMaterial").values
+    yield from _parse_envelope(bundle.object("dsseEnvelope"), b"" if by_key else text)
+
+
+def _parse_envelope(envelope: JsonObject, bundle: bytes, *, proven: bool = True) -> Iterator[Signature]:
+    if envelope.text("payloadType") == _STATEMENT:
+        text = _decode(envelope.text("payload"))
+        predicate = _parse_statement(text).text("predicateType") or "unknown"
         for signature in envelope.objects("signatures", _MOST):
-            yield Signature(statement, _decode(signature.text("sig")), keyless, in_bundle=True)
+            yield Signature(text, _decode(signature.text("sig")), predicate, bundle, proven)
 
 
 def _parse_statement(text: bytes) -> JsonObject:
@@ -117,30 +165,33 @@ def _parse_statement(text: bytes) -> JsonObject:
 
 
 def check_signatures(reference: ImageReference, digest: str, signatures: Sequence[Signature], rule: TrustRule) -> str:
-    """Check that one of a rule's keys has signed an image under its own name; return the path of the key.
+    """Check that a key or a signer of a rule has signed an image under its own name; return who, as records name it.
 
     The rule's keys are files of public keys (PEM); its identities are other names that signatures may have.
 
-    Raises UntrustedError if there is no signature; UnknownKeyError if no signature is by one of the keys;
-    VerificationError if one of the keys has signed another image, or this image under another name; BadInputError if
-    none of the keys is of a kind that cosign uses, or a payload is invalid.
+    Raises UnknownKeyError if no signature is by one of them; VerificationError if one of them has signed another image,
+    or this image under another name; BadInputError if none of the keys is of a kind that cosign uses and there is no
+    signer, or a payload is invalid; LackingError if a signer is to be checked, and the library for that is missing.
     """
     image = reference.canonical
-    if not signatures:
-        raise UntrustedError(
-            f"{image}: not signed: no tag {digest.replace(':', '-')}.sig, and no bundle with a signature",
-            "Ask its author to sign it: cosign sign --key KEY IMAGE@DIGEST.",
-        )
     loaded = {name: key for name in rule.keys if (key := _load_key(name))}
-    if not loaded:
+    if not loaded and not rule.signers:
         raise BadInputError(f"{', '.join(rule.keys)}: not an ECDSA public key in PEM, such as cosign's cosign.pub")
     by_known = [(name, signature) for name, key in loaded.items() for signature in signatures if _is_by(key, signature)]
-    if not by_known and any(signature.keyless for signature in signatures):
-        raise UnknownKeyError(f"{image}: signed without a key (keyless), which hpcmod cannot verify", KEYLESS)
+    keyless = [signature for signature in signatures if signature.bundle]
+    reasons = []
+    for signature in keyless if rule.signers else ():
+        try:
+            by_known.append((_import_keyless().find_signer(signature, rule), signature))
+        except UnknownKeyError as err:
+            reasons.append(err.message)
+    if not by_known and keyless and not rule.signers:
+        raise UnknownKeyError(f"{image}: signed without a key (keyless), but the policy names no signers", KEYLESS)
     if not by_known:
+        refused = f"; without a key: {'; '.join(dict.fromkeys(reasons))}" if reasons else ""
         raise UnknownKeyError(
-            f"{image}: not signed by any key of the policy: {', '.join(rule.keys)}",
-            "Get the signer's public key from a source you trust, and add it to the policy: [trust] keys = [...].",
+            f"{image}: not signed by any key or signer of the policy: {', '.join(rule.accepted)}{refused}",
+            KEYLESS if reasons else _ADD_KEY,
         )
     faults = []
     for name, signature in by_known:
@@ -151,11 +202,13 @@ def check_signatures(reference: ImageReference, digest: str, signatures: Sequenc
     raise faults[0]
 
 
+_ADD_KEY = "Get the signer's public key from a source you trust, and add it to the policy: [trust] keys = [...]."
 KEYLESS = (
-    "Verify it with `cosign verify --certificate-identity NAME --certificate-oidc-issuer URL`, and then give its "
-    "digest. Or ask its author to sign it with a key: cosign sign --key KEY IMAGE@DIGEST."
+    "Find out who signs it, and add them to the site's rule: "
+    'signers = [{ identity = "...", issuer = "https://..." }], trusted_root = "FILE". '
+    "Or ask its author to sign it with a key: cosign sign --key KEY IMAGE@DIGEST."
 )
-"""What to do about signatures that need Sigstore's roots of trust and its transparency log."""
+"""What to do about signatures without a key where the policy has only keys."""
 
 _WRONG_IMAGE = (
     "Do not use it: the signature is for another image. For a mirror, list the original names in the site's rule: "
@@ -165,7 +218,7 @@ _WRONG_IMAGE = (
 
 def _find_fault(reference: ImageReference, digest: str, signature: Signature, rule: TrustRule) -> str:
     """Return which other image a signature is for; empty if it is for this image. A bundle has no name of an image."""
-    if signature.in_bundle:
+    if signature.predicate:
         subjects = _parse_statement(signature.text).objects("subject", _MOST)
         digests = [f"sha256:{subject.object('digest').text('sha256')}" for subject in subjects]
         return "" if digest in digests else f"{', '.join(digests) or 'not an image'}, expected {digest}"
@@ -208,12 +261,20 @@ def import_cryptography(module: str) -> Any:
 
     Raises LackingError if it is not installed.
     """
+    return _import(f"cryptography.{module}", "signatures of images in registries need", "cryptography", "trust")
+
+
+def _import_keyless() -> Any:
+    return _import("hpcmod.images.trust.keyless", "signatures without a key (keyless) need", "sigstore", "sigstore")
+
+
+def _import(module: str, why: str, package: str, extra: str) -> Any:
     try:
-        return importlib.import_module(f"cryptography.{module}")
+        return importlib.import_module(module)
     except ImportError as err:
         raise LackingError(
-            "signatures of images in registries need the Python package cryptography",
-            f"{sys.executable} -m pip install 'hpcmod[trust]'",
+            f"{why} the Python package {package}",
+            f"{sys.executable} -m pip install 'hpcmod[{extra}]'",
         ) from err
 
 
@@ -222,6 +283,14 @@ def _decode(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return b""
+
+
+def _encode(digits: str) -> str:
+    """Return a hexadecimal number in base64; empty if it is none."""
+    try:
+        return base64.b64encode(bytes.fromhex(digits)).decode()
+    except ValueError:
+        return ""
 
 
 def _check_identity(rule: TrustRule, reference: ImageReference, signed: str) -> str:

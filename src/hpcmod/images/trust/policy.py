@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcmod.core.errors import BadInputError, UntrustedError, VerificationError
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
-from hpcmod.core.values.trust import TrustPolicy, TrustRule, check_pinned, stricter
+from hpcmod.core.values.trust import ATTESTATION, TrustPolicy, TrustRule, check_pinned, stricter
 from hpcmod.images.trust.provenance import is_remembered, read_provenance, sidecar
 from hpcmod.images.trust.sif_signature import check_sif_signature
 
@@ -80,10 +81,10 @@ class LocalImage:
             )
         verified = check_pinned(replace(reference, digest=ours.digest if ours else ""), rule, checksum)
         copy_rule = TrustRule(rule.source)
-        if _SIGNATURE in rule.needs:
-            key = _key_of(ours, rule)  # that was verified when the SIF was made
-            verified = (*verified, *((f"{_SIGNATURE}: {key}",) if key else verify_sif_trust(sif, rule, environ)))
-            copy_rule = copy_rule if key else rule._replace(needs=(_SIGNATURE,))
+        if rule.signed:
+            met = _met_by(ours, rule)  # when the SIF was made
+            verified = (*verified, *(met or verify_sif_trust(sif, rule, environ)))
+            copy_rule = copy_rule if met else rule._replace(needs=rule.signed)
         return cls(sif, known.sha256 if known else None, known, ours is not None, copy_rule, verified, place)
 
     def verify_copy(self, copy: Path, environ: Mapping[str, str]) -> None:
@@ -94,47 +95,74 @@ class LocalImage:
 def verify_image_trust(
     reference: ImageReference, rule: TrustRule, digests: Sequence[str], *, access: Access
 ) -> tuple[str, ...]:
-    """Check the signature of an image in a registry, if the rule requires one; return `signature: KEY` if so.
+    """Check the signature and attestations of an image in a registry that a rule requires; return `need: by whom` each.
 
     `digests` may be signed: of the index that the reference names, and of the image chosen from it.
 
-    Raises HpcmodError as check_signatures.
+    Raises UntrustedError if there is none; HpcmodError as check_signatures.
     """
-    if _SIGNATURE not in rule.needs:
+    if not rule.signed:
         return ()
     if reference.kind not in ("docker", "oras"):
         raise UntrustedError(
-            f"{reference.canonical}: the site's rule for {rule.source} requires a signature, which only a registry has",
-            "Fetch the image from its registry: docker://HOST/NAME@sha256:...",
+            f"{reference.canonical}: {_requires(rule, rule.signed[0])}, which only a registry has", _FROM_REGISTRY
         )
     from hpcmod.images.trust.cosign import check_signatures, fetch_signatures
 
-    for digest in dict.fromkeys(digests):
-        signatures = fetch_signatures(reference, digest, access=access)
-        if signatures:
-            break
-    else:
-        digest, signatures = digests[0], []
-    _keys(rule)
-    return (f"{_SIGNATURE}: {check_signatures(reference, digest, signatures, rule)}",)
+    fetch = cache(partial(fetch_signatures, reference, access=access))
+    verified = []
+    for need in rule.signed:
+        for digest in digests:
+            signatures = [signature for signature in fetch(digest) if signature.need == need]
+            if signatures:
+                break
+        else:
+            raise _missing(reference.canonical, digests[0], need)
+        verified.append(f"{need}: {check_signatures(reference, digest, signatures, _with_signers(rule))}")
+    return tuple(verified)
+
+
+def _missing(image: str, digest: str, need: str) -> UntrustedError:
+    """Return the error for an image that nobody has signed, or about which there is no such statement."""
+    tag, kind = digest.replace(":", "-"), need[len(ATTESTATION) :]
+    if need == _SIGNATURE:
+        return UntrustedError(
+            f"{image}: not signed: no tag {tag}.sig, and no bundle with a signature",
+            "Ask its author to sign it: cosign sign --key KEY IMAGE@DIGEST.",
+        )
+    return UntrustedError(
+        f"{image}: no attestation of type {kind}: none at the tag {tag}.att, and no bundle with one",
+        f"Ask its author for one: cosign attest --key KEY --type {kind} --predicate FILE IMAGE@DIGEST.",
+    )
 
 
 def verify_sif_trust(
     sif: Path, rule: TrustRule, environ: Mapping[str, str], *, shown: Path | None = None
 ) -> tuple[str, ...]:
     """As `verify_image_trust`, of a SIF; `shown` and errors as in `check_sif_signature`."""
-    if _SIGNATURE not in rule.needs:
+    for need in rule.signed:
+        if need != _SIGNATURE:
+            raise UntrustedError(f"{shown or sif}: {_requires(rule, need)}, which only a registry has", _FROM_REGISTRY)
+    if not rule.signed:
         return ()
-    return (f"{_SIGNATURE}: {check_sif_signature(sif, _keys(rule), environ, shown=shown)}",)
+    return (f"{_SIGNATURE}: {check_sif_signature(sif, _with_signers(rule).keys, environ, shown=shown)}",)
 
 
-def _keys(rule: TrustRule) -> tuple[str, ...]:
-    if not rule.keys:
+_FROM_REGISTRY = "Fetch the image from its registry: docker://HOST/NAME@sha256:..."
+
+
+def _requires(rule: TrustRule, need: str) -> str:
+    return f"the site's rule for {rule.source} requires {'a signature' if need == _SIGNATURE else f'an {need}'}"
+
+
+def _with_signers(rule: TrustRule) -> TrustRule:
+    """Return a rule that requires a signature, if it says by whom."""
+    if not rule.keys and not rule.signers:
         raise BadInputError(
-            f"the site's rule for {rule.source} requires a signature, but lists no keys",
-            "Add public keys: [trust] keys = [...].",
+            f"{_requires(rule, rule.signed[0])}, but it lists no keys or signers",
+            "Add public keys: [trust] keys = [...]; or signers = [...].",
         )
-    return rule.keys
+    return rule
 
 
 def subject_of(reference: ImageReference) -> str:
@@ -169,10 +197,11 @@ def _rule_for_found(place: str, reference: ImageReference, policy: TrustPolicy, 
 def is_met(known: Provenance, rule: TrustRule) -> bool:
     """Return whether a SIF met the rule when it was fetched."""
     met = {entry.partition(": ")[0] for entry in known.verified}
-    return set(rule.needs) <= met and (_SIGNATURE not in rule.needs or bool(_key_of(known, rule)))
+    return set(rule.needs) <= met and (not rule.signed or bool(_met_by(known, rule)))
 
 
-def _key_of(known: Provenance | None, rule: TrustRule) -> str:
-    """Return the key of the rule that signed the image a SIF was made from; empty if none did."""
-    verified = known.verified if known else ()
-    return next((key for key in rule.keys if f"{_SIGNATURE}: {key}" in verified), "")
+def _met_by(known: Provenance | None, rule: TrustRule) -> tuple[str, ...]:
+    """Return how the image that a SIF was made from met all needs of signatures, as recorded; empty if it did not."""
+    split = [(entry, *entry.partition(": ")[::2]) for entry in (known.verified if known else ())]
+    by_need = {need: entry for entry, need, by in split if rule.accepts(by)}
+    return tuple(by_need[need] for need in rule.signed) if by_need.keys() >= set(rule.signed) else ()

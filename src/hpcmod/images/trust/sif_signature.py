@@ -62,7 +62,7 @@ def check_sif_signature(
                 "Do not use it. Fetch it again from its source.",
             )
     raise UnknownKeyError(
-        f"{shown}: not signed by any key of the policy: {', '.join(keys)}",
+        f"{shown}: not signed by any key of the policy: {', '.join(keys) or 'it has none'}",
         f"Check who signed it: {Path(runtime).name} verify --all {shown if shown.exists() else sif}",
     )
 

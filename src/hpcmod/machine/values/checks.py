@@ -20,7 +20,16 @@ from hpcmod.core.values.shape import (
     text_shape,
 )
 from hpcmod.core.values.text import check_plain
-from hpcmod.core.values.trust import NEEDS, TrustRule, parse_keys, parse_needs, parse_rules
+from hpcmod.core.values.trust import (
+    NAMED_NEEDS,
+    OTHER_NEED,
+    TrustRule,
+    parse_keys,
+    parse_needs,
+    parse_root,
+    parse_rules,
+    parse_signers,
+)
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.condition import ALWAYS, Condition
 from hpcmod.machine.values.site import IN_CONTAINER, LAUNCHERS, Tunable
@@ -299,9 +308,18 @@ def bandwidths(value: Any) -> tuple[tuple[int, tuple[float, int]], ...]:
     return tuple(parsed)
 
 
-needs = shaped(list_shape({"enum": NEEDS}))(parse_needs)
+needs = shaped(list_shape({"anyOf": [{"enum": NAMED_NEEDS}, text_shape(OTHER_NEED)]}))(parse_needs)
 keys = shaped(list_shape(text_shape("/.*")))(parse_keys)
-_RULE = {"source": TEXT, "needs": shape_of(needs), "keys": shape_of(keys), "identities": list_shape(TEXT)}
+signers = shaped(list_shape(object_shape({"identity": TEXT, "issuer": TEXT}, "identity", "issuer")))(parse_signers)
+trusted_root = shaped(text_shape("/.*"))(parse_root)
+_RULE = {
+    "source": TEXT,
+    "needs": shape_of(needs),
+    "keys": shape_of(keys),
+    "identities": list_shape(TEXT),
+    "signers": shape_of(signers),
+    "trusted_root": shape_of(trusted_root),
+}
 
 
 @shaped(list_shape(object_shape(_RULE, "source", "needs")))

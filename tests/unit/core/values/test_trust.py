@@ -4,7 +4,7 @@ import pytest
 
 from hpcmod.core.errors import BadInputError, UntrustedError
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.core.values.trust import TrustPolicy, TrustRule, check_pinned
+from hpcmod.core.values.trust import Signer, TrustPolicy, TrustRule, check_pinned, parse_needs, stricter
 from hpcmod.machine.values.profile import make_site, parse_profile
 
 DIGEST = "sha256:" + "0" * 64
@@ -160,3 +160,40 @@ def test_a_second_policy_adds_and_relaxes_nothing(
 def test_only_the_sites_keys_sign_where_the_site_wants_a_signature() -> None:
     site = TrustPolicy(("signature",), ("/site",))
     assert TrustPolicy(("signature",), ("/own",), also=site).rule_for("/x.sif").keys == ("/site",)
+
+
+ME = Signer("me@example.org", "https://i")
+
+
+def test_a_rule_without_keys_and_signers_has_those_of_the_policy() -> None:
+    own = TrustRule("docker://a/*", ("signature",), signers=(Signer("you@*", "https://i"),), trusted_root="/own")
+    policy = TrustPolicy(("signature",), ("/k",), (own,), (ME,), "/root")
+    assert policy.rule_for("docker://a/x") == own
+    assert policy.rule_for("docker://b/x") == TrustRule("*", ("signature",), ("/k",), (), (ME,), "/root")
+    site = policy._replace(rules=(), needs=("attestation:https://x",))
+    both = stricter(own, site.rule_for("docker://a/x"))
+    assert both.needs == ("signature", "attestation:https://x")
+    assert (both.keys, both.signers, both.trusted_root) == (("/k",), (ME,), "/root")
+
+
+def test_attestations_are_named_as_cosign_does_or_by_the_address_of_their_type() -> None:
+    address = "attestation:https://spdx.dev/Document"
+    assert parse_needs(["attestation:spdx", "digest", address]) == ("digest", address)
+    for wrong in ("attestation:", "attestation:none", "attestation:https://a b", "attestation", 1):
+        with pytest.raises(BadInputError, match="attestation:TYPE, TYPE an address or custom, cyclonedx"):
+            parse_needs([wrong])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('signers = [{ identity = "me" }]', "must be a list of tables like"),
+        ('signers = [{ identity = "me", issuer = "" }]', "must be a list of tables like"),
+        ('signers = "me"', "must be a list of tables like"),
+        ('trusted_root = "root.json"', "must be the absolute path of a trusted_root.json"),
+    ],
+)
+def test_invalid_signers_are_refused_in_the_policy_and_in_a_rule(text: str, message: str) -> None:
+    for table in (f"[trust]\n{text}\n", f'[[trust.rules]]\nsource = "*"\nneeds = []\n{text}\n'):
+        with pytest.raises(BadInputError, match=message):
+            parse_profile(f'name = "x"\n{table}', "x.toml")

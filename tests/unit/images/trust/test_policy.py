@@ -8,7 +8,7 @@ import pytest
 from hpcmod.core.errors import BadInputError, UntrustedError, VerificationError
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.core.values.trust import ANYTHING, TrustPolicy, TrustRule
+from hpcmod.core.values.trust import ANYTHING, Signer, TrustPolicy, TrustRule
 from hpcmod.images.trust.policy import LocalImage, is_met, verify_image_trust, verify_sif_trust
 from hpcmod.images.trust.provenance import remember, write_provenance
 from hpcmod.images.web.credentials import Access
@@ -18,6 +18,9 @@ DIGEST, OTHER = "sha256:" + "a" * 64, "sha256:" + "b" * 64
 TAG = ImageReference.parse("docker://h.io/x:1")
 PINNED = ImageReference.parse(f"docker://h.io/x@{DIGEST}")
 FILE = ImageReference.parse("x.sif")
+SPDX = "attestation:https://spdx.dev/Document"
+KEYLESS = TrustRule("*", ("signature",), signers=(Signer("me@*", "https://i"),), trusted_root="/r")
+ATTESTED = TrustRule("*", (SPDX,), ("a.pub",))
 KNOWN = Provenance(PINNED.canonical, DIGEST, "c" * 64, 5, "2026-11-21T00:00:00Z", "t")
 
 
@@ -95,6 +98,15 @@ def test_a_signature_is_read_only_from_the_registry_of_the_image() -> None:
     assert verify_image_trust(TAG, TrustRule("*"), [DIGEST], access=Access()) == ()
 
 
+def test_an_attestation_about_a_sif_counts_only_as_of_the_image_it_was_made_from(sif: Path) -> None:
+    with pytest.raises(UntrustedError, match=f"requires an {SPDX}, which only a registry has"):
+        found(sif, FILE, ATTESTED)
+    note(sif, replace(KNOWN, verified=(f"{SPDX}: a.pub",)), ours=True)
+    assert found(sif, FILE, ATTESTED).verified == (f"{SPDX}: a.pub",)
+    with pytest.raises(UntrustedError):
+        found(sif, FILE, ATTESTED._replace(needs=("signature", SPDX)))
+
+
 @pytest.mark.parametrize(
     ("verified", "rule", "met"),
     [
@@ -104,6 +116,13 @@ def test_a_signature_is_read_only_from_the_registry_of_the_image() -> None:
         (("signature: a.pub",), TrustRule("*", ("signature",), ("a.pub", "b.pub")), True),
         (("signature: old.pub",), TrustRule("*", ("signature",), ("a.pub",)), False),
         (("signature: a.pub",), TrustRule("*", ("signature",)), False),
+        (("signature: me@x of https://i (/r)",), KEYLESS, True),
+        (("signature: me@x of https://i (/other)",), KEYLESS, False),
+        (("signature: me@x of https://j (/r)",), KEYLESS, False),
+        (("signature: you@x of https://i (/r)",), KEYLESS, False),
+        (("signature: a.pub",), ATTESTED, False),
+        ((f"{SPDX}: a.pub",), ATTESTED, True),
+        ((f"{SPDX}: b.pub",), ATTESTED, False),
     ],
 )
 def test_an_earlier_verification_counts_while_the_rule_is_the_same(
