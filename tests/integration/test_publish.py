@@ -26,7 +26,7 @@ pytestmark = pytest.mark.stack
 
 HOSTILE = "a\"b'; touch {0}; $(touch {0}) --]] ]===] [exec touch {0}] {{\\\n os.execute('touch {0}')"
 
-PRINTS = "python -c 'print(6 * 7)' | grep -x 42"
+PRINTS = "python -c 'import os; print(42 * os.path.isdir(\"/.singularity.d\"))' | grep -x 42"
 
 
 @pytest.fixture(scope="module")

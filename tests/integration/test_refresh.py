@@ -95,3 +95,18 @@ def test_a_copy_elsewhere_is_noticed_and_works_once_it_is_rebuilt(published: Sit
         assert visible(moved) == before
     finally:
         away.rename(published.catalogue)
+
+
+def test_containers_published_with_another_profile_change_to_one_that_is_named(published: Site, tmp_path: Path) -> None:
+    ours = tmp_path / "ours.toml"
+    ours.write_text('name = "ours"\nextends = "generic"\n')
+    site = replace(published, variables={"HPCMOD_SITE": str(ours)})
+    assert "For other machines" in site.does("ls").stderr
+    assert "catalogue refresh NAME --site ours" in site.hpcmod("catalogue", "refresh").stderr
+    assert site.hpcmod("catalogue", "refresh", "--site", str(ours)).returncode == 2
+    assert "profile: here -> ours" in site.does("catalogue", "refresh", "Toy", "--site", str(ours), "--dry-run").stdout
+    site.does("catalogue", "refresh", "Toy", "--site", str(ours))
+    assert "Toy/1.0" in site.does("ls").stdout
+    site.does("verify", "Toy/1.0", "--checks")
+    site.does("catalogue", "undo")
+    assert site.does("ls").stdout == ""

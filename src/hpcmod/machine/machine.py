@@ -173,10 +173,17 @@ def _read(choice: str, *, named_in: str = "--site or HPCMOD_SITE", beside: Path 
     if choice in shipped:
         return parse_profile(shipped[choice], f"{choice}.toml")
     path = beside / choice
-    if not (is_profile_file(choice) and path.is_file()):
+    if is_profile_file(choice) and not path.is_file():
         raise NotFoundError(
-            f"site profile {choice!r}: not a file and not one of the shipped profiles: {', '.join(sorted(shipped))}",
-            f"Name one of these, or your own TOML file, in {named_in}.",
+            f"site profile {path}: no such file", "To write one of this machine: hpcmod site new -o FILE"
+        )
+    if not is_profile_file(choice):
+        from difflib import get_close_matches
+
+        near = [f"Did you mean {name}? " for name in get_close_matches(choice, shipped, n=1)]
+        raise NotFoundError(
+            f"site profile {choice!r}: not one of the shipped profiles: {', '.join(sorted(shipped))}",
+            f"{''.join(near)}Name one of these, or your own TOML file, in {named_in}.",
         )
     try:
         return parse_profile(read_text(path, _LARGEST), str(path))

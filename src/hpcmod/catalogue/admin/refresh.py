@@ -64,6 +64,8 @@ class Wanted:
     site: Site
     environ: Mapping[str, str]
     """The modules show the notices of its catalogues."""
+    adopt: bool = False
+    """Whether containers that were published with another profile become containers of this one."""
 
 
 def refresh_containers(
@@ -74,7 +76,8 @@ def refresh_containers(
     Raises BadInputError if a container was changed meanwhile, or was published for another machine; LackingError if the
     user may not change the catalogue.
     """
-    _check_site(records, wanted.site)
+    if not wanted.adopt:
+        _check_site(records, wanted.site)
     renewals: list[tuple[CatalogueRecord, Rendering]] = []
     changed, faults = [], []
     for record in records:
@@ -84,17 +87,18 @@ def refresh_containers(
         except HpcmodError as err:
             faults.append(Fault(err.message, err.cure))
             continue
-        files = changed_files(before, after)
-        if files:
+        files, former = changed_files(before, after), record.publication.site or wanted.site.name
+        if files or former != wanted.site.name:
             renewals.append((record, after))
             syntax = next(iter(after.modules))  # both syntaxes say the same
-            lines = tuple(describe_changes(before.modules[syntax], after.modules[syntax]))
+            moved = [f"profile: {former} -> {wanted.site.name}"] * (former != wanted.site.name)
+            lines = (*moved, *describe_changes(before.modules[syntax], after.modules[syntax]))
             changed.append(ChangedModule(record.module, files, lines))
     result = RefreshResult(dry_run, 0, tuple(changed), tuple(faults))
     if dry_run or not (renewals or is_unfinished(catalogue)):
         return result
     with changing(catalogue, actor):
-        return replace(result, change=_carry_out(catalogue, renewals, actor)) if renewals else result
+        return replace(result, change=_carry_out(catalogue, renewals, wanted.site, actor)) if renewals else result
 
 
 def _check_site(records: Iterable[CatalogueRecord], site: Site) -> None:
@@ -102,19 +106,23 @@ def _check_site(records: Iterable[CatalogueRecord], site: Site) -> None:
     if other:
         raise BadInputError(
             f"published with the profile {', '.join(other)}, but the profile of this machine is {site.name}",
-            f"Run the command on that machine, or name its profile: --site {other[0]}",
+            f"To keep: --site {other[0]}. To change: hpcmod catalogue refresh NAME --site {site.name}, or its FILE",
         )
 
 
-def _carry_out(catalogue: Catalogue, renewals: Sequence[tuple[CatalogueRecord, Rendering]], actor: Actor) -> int:
+def _carry_out(
+    catalogue: Catalogue, renewals: Sequence[tuple[CatalogueRecord, Rendering]], site: Site, actor: Actor
+) -> int:
     """Put new renderings in place, within `changing`, and return the ID of the change."""
     for record, _ in renewals:
         if catalogue.find(*key_of(record)) != record:
             raise BadInputError(f"{record.module} was changed by another process", "Run the same command again.")
     number = str(last_change(catalogue.directory) + 1)
+    new = {}
     for record, rendering in renewals:
         _keep(catalogue, record, rendering, number)
-    new = {key_of(record): replace(record, rendering=number) for record, _ in renewals}
+        publication = replace(record.publication, site=record.publication.site and site.name)
+        new[key_of(record)] = replace(record, rendering=number, publication=publication)
     return commit(catalogue, new, verb="refresh", actor=actor).id
 
 

@@ -86,7 +86,8 @@ def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_jso
     elif shown:
         print_table(("MODULE", "STATE", "SIZE", "MACHINE", "NOTES"), map(_row, shown))
     elif not text:
-        tell("no containers found" if here.catalogues else f"no containers found. {NO_CATALOGUE}")
+        hidden = ". For other machines, or retired: hpcmod ls --all" if listed_here and not everything else ""
+        tell(f"no containers found{hidden}" if here.catalogues else f"no containers found. {NO_CATALOGUE}")
     if everything and not as_json:
         for path in (path for place in here.site.images.central for path in _images_in(Path(place), text)):
             print_data(f"{path}  an image of the site: hpcmod install {sh_word(str(path))}")

@@ -25,16 +25,18 @@ from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.core.cli.arguments import with_options
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import tell
-from hpcmod.core.errors import BadInputError
+from hpcmod.core.errors import BadInputError, NotFoundError
 
 _Decide = Callable[[Sequence[CatalogueRecord], Key], Records]
 
 
 def _find(directory: Path | None, container: str) -> Container:
     """Return the container of NAME/VERSION; a bare NAME is an error, so that no default is retired by accident."""
+    catalogues = open_catalogues(directory)
     if "/" not in container:
-        raise BadInputError(f"{container!r} has no version", f"Give {container}/VERSION. See: hpcmod ls")
-    return find_container(open_catalogues(directory), container)
+        modules = [record.module for catalogue in catalogues for record in catalogue.named(container)]
+        raise BadInputError(f"{container!r} has no version", f"Give one: {' or '.join(modules) or 'NAME/VERSION'}")
+    return find_container(catalogues, container)
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,11 @@ def _change_state(flags: NoticeFlags, decide: Callable[..., Records], *, verb: s
     _change(flags, lambda records, key: decide(records, key, **notice), verb=verb)
     if "" < (flags.until or "") <= time.strftime("%Y-%m-%d", time.gmtime()):
         tell(f"--until {flags.until}: this date has passed")
+    if flags.successor:
+        try:
+            find_container(open_catalogues(flags.directory), flags.successor)
+        except NotFoundError as err:
+            tell(f"--successor: {err.message}. {err.cure}")
 
 
 @click.command()

@@ -28,16 +28,18 @@ def refresh(
     """Regenerate modules and scripts with the current site profile and hpcmod; images do not change.
 
     Users are not interrupted: the old module works until the new one is in place. Everything is recorded as one change,
-    which `hpcmod catalogue undo` reverts. Retired containers are skipped unless you name their version.
+    which `hpcmod catalogue undo` reverts. Retired containers are skipped unless you name their version. With names and
+    --site, containers that were published with another profile change to that one.
 
     \b
     Examples:
       hpcmod catalogue refresh --dry-run
       hpcmod catalogue refresh PyTorch -m "new bind for /scratch2"
+      hpcmod catalogue refresh PyTorch --site ours.toml -m "this machine has a profile now"
     """
     catalogue = open_catalogues(directory)[0]
     found = find_machine(None, os.environ, flag=site).site
-    wanted, records = Wanted(found, os.environ), choose_records(catalogue, names)
+    wanted, records = Wanted(found, os.environ, bool(site and names)), choose_records(catalogue, names)
     done = refresh_containers(catalogue, records, wanted, actor=make_actor(reason), dry_run=dry_run)
     if as_json:
         print_json(done)
@@ -49,7 +51,7 @@ def refresh(
 
 def _show(done: RefreshResult) -> None:
     for module in done.changed:
-        print_text(f"{module.module}: {_count(module.files)}")
+        print_text(f"{module.module}: {_count(module.files) or 'only its profile'}")
         for line in module.lines if done.dry_run else ():
             print_text(f"  {line}")
     for fault in done.faults:

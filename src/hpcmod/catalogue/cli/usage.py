@@ -8,6 +8,7 @@ import pwd
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -48,7 +49,7 @@ class UsageFlags:
     """Argument and options of `hpcmod catalogue usage`."""
 
     name: str
-    month: str
+    month: datetime | None
     groups: bool
     users: bool
     add: bool
@@ -58,7 +59,7 @@ class UsageFlags:
 
 @click.command()
 @click.argument("name", metavar="[NAME[/VERSION]]", default="")
-@click.option("--month", default="", metavar="YYYY-MM", help="Month to show (default: all).")
+@click.option("--month", type=click.DateTime(["%Y-%m"]), metavar="YYYY-MM", help="Month to show (default: all).")
 @click.option("--groups", is_flag=True, help="One line per group of users.")
 @click.option("--users", is_flag=True, help="One line per user, if the site profile allows it.")
 @click.option("--fold", "add", is_flag=True, help="First replace the records of single loads with totals.")
@@ -97,7 +98,8 @@ def usage(flags: UsageFlags) -> None:
     rows = tuple(
         Usage(count.module, count.month, _group(count.group), _user(count.user), _day(count.last), count.loads)
         for count in add_up(read_counts(catalogue), key)
-        if f"{count.module}/".startswith(f"{flags.name}/" if flags.name else "") and flags.month in ("", count.month)
+        if f"{count.module}/".startswith(f"{flags.name}/" if flags.name else "")
+        and (not flags.month or count.month == f"{flags.month:%Y-%m}")
     )
     if flags.as_json:
         print_json(UsageList(rows))

@@ -205,7 +205,7 @@ def _check_same(candidate: Candidate, known: CatalogueRecord, progress: Progress
     raise BadInputError(
         f"{known.module} is published with another image, {known.sif} of sha256 {known.sha256}: what users load must "
         "not change",
-        "Choose another version: --version; or undo the former publication first: hpcmod catalogue undo",
+        f"Choose another version: --version; or undo its publication, see: hpcmod catalogue journal {known.name}",
     )
 
 
@@ -284,11 +284,11 @@ def check_commands(candidate: Candidate, image: Path, site: Site) -> None:
     for name, program in find_missing_programs(candidate.commands, image, site.all_binds).items():
         if not program.startswith("/"):
             raise NotFoundError(
-                f"--command {name}: {image.name} has no command {program!r} on its PATH",
+                f"--command {name}: the image has no command {program!r} on its PATH",
                 f"Give its path in the image: --command {sh_word(name)}=/PATH",
             )
         raise NotFoundError(
-            f"--command {name}: {image.name} has no file {program}", "Give the path of the program in the image."
+            f"--command {name}: the image has no file {program}", "Give the path of the program in the image."
         )
 
 

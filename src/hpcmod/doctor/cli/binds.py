@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import click
 
 from hpcmod.core.cli.arguments import site_option
-from hpcmod.core.cli.output import json_option, print_json, print_table, print_text, terminal_width
+from hpcmod.core.cli.output import json_option, print_json, print_table, print_text, tell, terminal_width
 from hpcmod.doctor.cli.profiles import find_site
 from hpcmod.modules import BindFinding, explain_binds
 
@@ -53,6 +53,8 @@ def binds(explain: bool, site: str | None, as_json: bool) -> None:
       hpcmod site binds --json | jq -r '.binds[] | select(.kept | not) | .asked + ": " + .why'
     """
     found = explain_binds(find_site(site).site.all_binds, os.environ)
+    if not (found or as_json):
+        tell("the site profile binds nothing, and neither do your variables")
     if as_json:
         print_json(BindList(tuple(map(_decision, found))))
     elif explain and terminal_width():

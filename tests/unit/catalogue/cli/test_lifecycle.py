@@ -59,7 +59,9 @@ def test_a_day_that_is_over_is_reported_and_a_reason_of_many_lines_is_shown_as_o
     done = call(shop, "catalogue", "deprecate", "Toy/1.0", "--until", "2020-01-01", "--reason", "old\nand 'slow'")
     assert "reason: none -> old and 'slow'" in done.stdout.splitlines()[0]
     assert "hpcmod: --until 2020-01-01: this date has passed\n" in done.stderr
-    assert "has passed" not in call(shop, "catalogue", "deprecate", "Toy/1.0", "--until", "2999-01-01").stderr
+    done = call(shop, "catalogue", "deprecate", "Toy/1.0", "--until", "2999-01-01", "--successor", "Toy/2.0")
+    assert "hpcmod: --" not in done.stderr
+    assert "Did you mean Toy?" in call(shop, "catalogue", "retire", "Toy/1.0", "--successor", "Tyo/2.0").stderr
 
 
 def test_json_tells_the_whole_change(shop: Catalogue) -> None:
@@ -75,7 +77,7 @@ def test_json_tells_the_whole_change(shop: Catalogue) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        pytest.param(("catalogue", "retire", "Toy"), 2, "'Toy' has no version", id="no version"),
+        pytest.param(("catalogue", "retire", "Toy"), 2, "Give one: Toy/1.0 or Toy/2.0", id="no version"),
         pytest.param(("catalogue", "retire", "Toy/9"), 3, "no version 9 of Toy", id="unknown version"),
         pytest.param(("catalogue", "promote", "Tory/1.0"), 3, "Did you mean Toy?", id="misspelt"),
         pytest.param(

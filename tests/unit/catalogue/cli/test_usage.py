@@ -34,6 +34,7 @@ def test_usage_is_a_line_a_container_and_month(shop: Catalogue) -> None:
     assert call(shop).stdout == f"Toy/1.0  2026-05  3  {DAY}\n"
     assert call(shop, "Toy/2.0").stderr == "hpcmod: no loads counted\n"
     assert call(shop, "--month", "2026-06").stdout == ""
+    assert call(shop, "--month", "2026-13").exit_code == 2
 
 
 def test_groups_are_counted_separately_and_users_only_if_the_site_wants_it(shop: Catalogue, tmp_path: Path) -> None:

@@ -36,4 +36,9 @@ def test_a_profile_that_a_person_wrote_is_kept(home: Path) -> None:
     path.write_text('name = "mine"\n')
     assert hpcmod("site", "use", "polaris").exit_code == 2
     assert path.read_text() == 'name = "mine"\n'
-    assert hpcmod("site", "use", "polariss").exit_code == 3
+    done = hpcmod("site", "use", "polariss")
+    assert (done.exit_code, "Did you mean polaris?" in done.stderr) == (3, True)
+    assert "site new -o" in hpcmod("site", "use", "./none.toml").stderr
+    assert hpcmod("site", "binds", "--explain", "--site", "generic").stderr.startswith(
+        "hpcmod: the site profile binds nothing"
+    )
