@@ -20,7 +20,7 @@ CEILINGS = {
     "src/hpcmod/images": 9924,  # 51 more: bundles, as cosign 3 makes them; 178: signers without a key, attestations
     "src/hpcmod/modules": 5375,
     "src/hpcmod/compat": 3515,
-    "src/hpcmod/catalogue": 11799,  # 11 more: shapes of advisories, completion in the module; 20: a profile written after containers were published, names in answers
+    "src/hpcmod/catalogue": 11799,  # 31 more: shapes of advisories, completion, a profile written later
     "src/hpcmod/jobs": 3325,
     "src/hpcmod/doctor": 1899,  # 34 more: the schema of profiles
     "src/hpcmod/packages": 6825,  # 15 more: a lock for other machines, a single package in words
@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 52654,  # 47 more: schemas of files; 142: Open OnDemand; 26: the pages of the site; 174: signers; 8: answers to an admin's slips
+    "tests/unit": 52654,  # 47 more: schemas of files; 142: Open OnDemand; 26: the pages of the site; 182: signers, slips
     "docs": 120,  # 5 more: doors to the first ten minutes, a comparison and known limits, a word on messages
     "docs/explanation": 1067,  # 83 more: a comparison with other tools; 4: signers
     "docs/how-to": 4272,  # 2 more: what the module completes; 24: signers; 3: a profile written later
