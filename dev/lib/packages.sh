@@ -43,6 +43,7 @@ build     buildah         buildah
 build     fakeroot        fakeroot
 build     mmdebstrap      mmdebstrap
 build     uidmap          newuidmap
+upgrade   git             git
 matrix    git             git
 matrix    gcc             gcc
 matrix    libc6-dev       /usr/include/stdio.h

@@ -2,6 +2,7 @@
 # shellcheck shell=bash disable=SC2154  # see paths.sh
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/upgrade.sh"
 
 # leave_root PARTS ARGUMENT...: as root, prepare the machine for PARTS and run this script as the worker; else do nothing.
 leave_root() {
@@ -13,6 +14,7 @@ leave_root() {
     open_fuse
     make_worker
     give_stack_to_worker
+    [[ " $parts " != *" upgrade "* ]] || keep_first_release
     flock "$stack/copy.lock" \
         /usr/bin/python3 "$checkout/dev/lib/copy_checkout.py" "$checkout" "$stack/checkout" "$worker"
     run_as_worker "$stack/checkout/dev/$(basename "$0")" "$@"

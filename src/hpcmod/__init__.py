@@ -1,3 +1,3 @@
 """Container images as modules that a supercomputer's users can load."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
