@@ -214,7 +214,7 @@ def render_list() -> str:
 
 HEAD = """# The shipped easyconfigs
 
-With these easyconfigs you [install a container](../how-to/shipped-easyconfigs.md). An image marked as pinned has its
+Each of these easyconfigs [installs a container](../how-to/shipped-easyconfigs.md). An image marked as pinned has its
 digest in the easyconfig. The source is the public document that has the tag or the name of the image. The licence is
 that of the software; an image contains more."""
 KINDS = {
