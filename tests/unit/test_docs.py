@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 
@@ -233,14 +233,21 @@ def test_every_parameter_of_the_easyblock_is_explained_with_its_default_and_no_o
         ("docs/tutorial/demo.md", "runscripts/conda-python-distributed"),
     ],
 )
-def test_a_page_shows_a_file_whole(name: str, file: str) -> None:
-    assert page(file) in re.findall(r"^```\w+\n(.*?)^```", page(name), re.MULTILINE | re.DOTALL)
+def test_a_page_shows_a_file_whole(golden: Callable[[Path, str], None], name: str, file: str) -> None:
+    golden(CHECKOUT / name, with_block(page(name), page(file)))
 
 
-def test_the_page_on_run_scripts_shows_the_settings_of_lumi_whole() -> None:
+def test_the_page_on_run_scripts_shows_the_settings_of_lumi_whole(golden: Callable[[Path, str], None]) -> None:
     plan = make_example("lumi")
     known = render_runscripts(plan.runscripts, plan, templates=resources.runscript_files())[SETTINGS_FILE]
-    assert f"```sh\n{known}```\n" in page("docs/reference/runscripts.md")
+    golden(CHECKOUT / "docs/reference/runscripts.md", with_block(page("docs/reference/runscripts.md"), known))
+
+
+def with_block(text: str, whole: str) -> str:
+    """Return a page in which the code block that is most like a text is this text."""
+    lines = set(whole.splitlines())
+    blocks = re.findall(r"^```\w+\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return text.replace(max(blocks, key=lambda block: len(lines & set(block.splitlines()))), whole)
 
 
 def test_the_module_page_shows_a_modulefile_whole() -> None:
