@@ -118,13 +118,15 @@ def rule_slurm_variable(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_unset_variable(job: ScriptContext) -> Iterator[Fault]:
+    read = set(re.findall(r"\$\{?(\w+)", job.text))
     for name, line in _unset(job, ()):
         alike = {other for other in job.names if abs(len(other) - len(name)) < 2 < len(name) - 1 and not job.sources}
-        near = get_close_matches(name, alike, 1, 0.8 if name.islower() else 0.9)
+        likeness = 0.8 if name.islower() else 0.9
+        near = get_close_matches(name, alike - read, 1, likeness) or get_close_matches(name, alike, 1, likeness)
         if name.endswith("_") and name[:-1] in VARIABLES | job.names:
             yield line, f"bash reads ${name} as one name, which nothing sets", f"Write ${{{name[:-1]}}}_"
         elif near and name not in VARIABLES:
-            yield line, f"${name} is not set, but ${near[0]} is", f"Write ${near[0]}, if you mean it."
+            yield line, f"${name} is not set, but {near[0]} is", f"If you mean {near[0]}, write it in both places."
 
 
 def _unset(job: ScriptContext, without: tuple[str, ...]) -> Iterator[tuple[str, int]]:
