@@ -6,7 +6,8 @@ net=10.77.0
 stepd=() # slurmd knows where its helper is only as installed by Debian
 if [[ -n ${HPCMOD_SLURM:-} ]]; then
     stepd=(-d "$HPCMOD_SLURM/programs/slurmstepd")
-    printf 'CgroupPlugin=disabled\n' >"$dir/etc/cgroup.conf" # without systemd, slurmd from 23.11 on does not start otherwise
+    # without systemd, slurmd from 23.11 on needs it; 20.11 does not know it
+    [[ $(slurmd -V) == *' 20.'* ]] || printf 'CgroupPlugin=disabled\n' >"$dir/etc/cgroup.conf"
     for program in "$HPCMOD_SLURM"/programs/*; do # a job may have another PATH
         [[ ! -e /usr/bin/${program##*/} ]] || mount --bind "$(realpath "$program")" "/usr/bin/${program##*/}"
     done

@@ -81,8 +81,7 @@ UNEVEN = ["0 4 3 0 nid001", "1 4 3 0 nid001", "2 4 3 0 nid001", "0 4 1 1 nid002"
 
 
 def test_three_ranks_and_one_reduce(run: Runner) -> None:
-    # Slurm fills the first of two shared nodes, except for one task
-    ranks = ranks_of(run("srun -w nid[001-002] -N2 -n4", MEET, "0"))
+    ranks = ranks_of(run("srun -N2 -n4 -m arbitrary -w nid001,nid001,nid001,nid002", MEET, "0"))
     assert places(ranks) == UNEVEN and {rank["total"] for rank in ranks} == {6}
 
 

@@ -11,10 +11,10 @@ from hpcmod.core.errors import LackingError
 from hpcmod.core.which import which
 from hpcmod.jobs import ask_nodes
 from hpcmod.jobs.values.facts import JobFacts
+from hpcmod.modules import host_environment
 from hpcmod.runs.values.endings.stacks import NodeAnswer, parse_answers
 
 _PATIENCE = 90.0  # seconds; the program on the nodes ends within 30
-_PROGRAM = ("python3", "-I", "-S", "-c")
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ def rank_program() -> str:
 
 def ask_ranks(job: JobFacts, environ: Mapping[str, str]) -> Asked:
     """Ask all nodes of a running job; nothing is written anywhere, and the ranks go on."""
-    profiler = which("py-spy", environ)
-    command = [*_PROGRAM, rank_program(), job.number, *([os.path.realpath(profiler)] if profiler else [])]
+    host = host_environment(environ)  # a module's python3, in a container, sees no processes of the ranks
+    profilers = filter(None, [which("py-spy", host)])
+    command = ["python3", "-I", "-S", "-c", rank_program(), job.number, *map(os.path.realpath, profilers)]
     try:
-        output, errors = ask_nodes(job, command, environ, patience=_PATIENCE)
+        output, errors = ask_nodes(job, command, host, patience=_PATIENCE)
     except LackingError as err:
         return Asked((), err.message)
     answers = parse_answers(output)
-    said = " ".join(errors.split())[:300]
-    return Asked(answers, said if len(answers) < job.node_count else "")
+    return Asked(answers, " ".join(errors.split())[:300] if len(answers) < job.node_count else "")

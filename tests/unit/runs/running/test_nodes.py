@@ -29,13 +29,14 @@ JOB = JobFacts(
 
 def fake_srun(place: Path, code: str) -> dict[str, str]:
     make_program(place / "srun", f"#!/bin/sh\n{code}\n")
-    return {"PATH": f"{place}:/usr/bin:/bin", "SLURM_JOB_ID": "3", "SLURM_NTASKS": "8", "SLURM_CONF": "/etc/x"}
+    own = {"SLURM_JOB_ID": "3", "SLURM_NTASKS": "8", "SLURM_CONF": "/etc/x"}
+    return {"PATH": f"/loaded/bin:{place}:/usr/bin:/bin", "CONTAINERROOT": "/loaded", **own}
 
 
 def test_one_step_asks_all_nodes_without_the_variables_of_another_job(tmp_path: Path) -> None:
     kept = f'env | grep ^SLURM >{tmp_path}/env; printf "%s " "$@" >{tmp_path}/words'
-    code = f"{kept}; echo noise; echo 'hpcmod nid001 1/1 {ANSWER}|'"
-    asked = ask_ranks(JOB, fake_srun(tmp_path / "bin", code))
+    code = f"{kept}; echo noise; case $PATH in *loaded*) ;; *) echo 'hpcmod nid001 1/1 {ANSWER}|' ;; esac"
+    asked = ask_ranks(JOB, fake_srun(tmp_path / "bin", code))  # without the python3 of a loaded module
     assert [answer.host for answer in asked.answers] == ["nid001"] and asked.problem == ""
     assert (tmp_path / "env").read_text() == "SLURM_CONF=/etc/x\n"
     assert (tmp_path / "words").read_text().startswith("--jobid=4711 --nodes=2 --overlap --ntasks-per-node=1 ")
