@@ -20,6 +20,7 @@ extensions = ["myst_parser"]
 root_doc = "docs/index"
 myst_heading_anchors = 4
 nitpicky = True
+smartquotes = False  # it makes a dash of the two of an option
 
 html_theme = "furo"
 html_title = f"hpcmod {version}"

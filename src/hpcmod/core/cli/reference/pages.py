@@ -40,7 +40,7 @@ def command_pages() -> dict[str, str]:
     """Return text by file name: a list of the commands, a page for each in that order, and the schemas."""
     verbs, schemas = verbs_of(main), {**command_schemas(), **file_schemas()}
     tables = (
-        f"\n## {heading}\n\n| command | |\n|---|---|\n" + "".join(_render_row(name, verbs[name]) for name in names)
+        f"\n## {heading}\n\n| command | task |\n|---|---|\n" + "".join(_render_row(name, verbs[name]) for name in names)
         for heading, names in main.tables.items()
     )
     return {
@@ -66,7 +66,7 @@ def _render_command(marks: str, name: str, command: click.Command) -> Iterator[s
     yield f"{marks} hpcmod {name}\n\n`hpcmod {name} {synopsis(command)}`\n"
     yield from map(_render_block, help_blocks(command))
     if options := options_of(command):
-        yield "\n| option | |\n|---|---|\n"
+        yield "\n| option | meaning |\n|---|---|\n"
         yield from map(_render_option, options)
     for below, inner in sorted(verbs_of(command).items()) if isinstance(command, click.Group) else ():
         yield "\n"
@@ -81,6 +81,6 @@ def _render_block(block: Block) -> str:
 
 
 def _render_option(option: click.Option) -> str:
-    """Return the row of an option in the table of its command."""
-    names = " ".join([", ".join(names_of(option)), *filter(None, [value_of(option)])])
-    return f"| `{names}` | {help_of(option).replace('|', chr(92) + '|')} |\n"
+    """Return the row of an option in the table of its command. A bar would end a cell, even in code."""
+    cells = (f"`{' '.join([', '.join(names_of(option)), *filter(None, [value_of(option)])])}`", help_of(option))
+    return "".join(f"| {cell.replace('|', chr(92) + '|')} " for cell in cells) + "|\n"

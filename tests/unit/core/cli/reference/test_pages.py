@@ -48,6 +48,7 @@ def test_every_command_has_one_section_with_all_its_options(pages: Mapping[str, 
     ] == []
 
 
-def test_a_bar_in_a_help_text_does_not_end_its_cell(pages: Mapping[str, str]) -> None:
+def test_a_bar_in_a_name_or_a_help_text_does_not_end_its_cell(pages: Mapping[str, str]) -> None:
     rows = re.findall(r"^\| `.+$", "\n".join(pages.values()), re.MULTILINE)
-    assert [row for row in rows if len(re.findall(r"(?<!\\)\|", row.partition("` |")[2])) != 1] == []
+    assert any("\\|" in row.partition("` |")[0] for row in rows)
+    assert [row for row in rows if len(re.findall(r"(?<!\\)\|", row)) != 3] == []
