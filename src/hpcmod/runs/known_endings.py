@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -38,5 +39,7 @@ def read_known_endings(
                 faults.append(err.message)
             except (OSError, UnicodeDecodeError) as err:
                 faults.append(f"known endings {path} cannot be read: {err}")
-    by_name = {ending.name: replace(ending, cure=ending.cure.replace("NAME", module)) for ending in endings}
+    by_name = {
+        ending.name: replace(ending, cure=re.sub(r"\bNAME\b", lambda _: module, ending.cure)) for ending in endings
+    }
     return tuple(by_name.values()), faults

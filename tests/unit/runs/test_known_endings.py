@@ -24,3 +24,4 @@ def test_without_a_catalogue_there_are_ours_for_the_container() -> None:
     assert len(endings) > 50 and faults == []
     cures = {ending.name: ending.cure for ending in endings}
     assert "hpcmod compat PyTorch/2.7.1" in cures["mpich-endpoint"]
+    assert "GLOO_SOCKET_IFNAME" in cures["gloo-loopback"]

@@ -29,7 +29,7 @@ from hpcmod.runs.values.endings.ending import CAUSE, SYMPTOM, Ending
 from hpcmod.runs.values.endings.events import EXIT, Event, read_events
 from hpcmod.runs.values.endings.flight import Mismatch, find_mismatch
 from hpcmod.runs.values.endings.origin import show_ranks
-from hpcmod.runs.values.endings.stacks import Doing, NodeAnswer, group_ranks, judge_hang, tell_group
+from hpcmod.runs.values.endings.stacks import Doing, NodeAnswer, group_ranks, judge_hang, judge_start, tell_group
 from hpcmod.runs.values.endings.statuses import explain_status
 from hpcmod.runs.values.logs.network import NetworkUsed, find_network
 
@@ -148,7 +148,7 @@ def _explain(
     diagnosis = diagnose([*events, *(_of_state(facts, endings, events) if facts else ())], world=world)
     ranks = [rank for answer in answers for rank in answer.ranks]
     doing, mismatch, network = group_ranks(ranks), find_mismatch(files.dumps), find_network(files.logs, expected)
-    verdict = judge_hang(doing, world) if ranks else None
+    verdict = (judge_start(ranks) or judge_hang(doing, world)) if ranks else None
     cause = diagnosis.cause
     return Explanation(
         job=facts,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, HINT, KINDS, SYMPTOM
 from hpcmod.runs.values.endings.events import EXCEPTION, EXIT, FAULT, Event
 from hpcmod.runs.values.endings.origin import show_ranks
-from hpcmod.runs.values.endings.statuses import ABORTED, KILLED, TERMINATED
+from hpcmod.runs.values.endings.statuses import ABORTED, CURES, KILLED, TERMINATED
 
 _GENERAL = (EXCEPTION, EXIT, FAULT)
 """What no rule knows: it explains nothing after the failure of another rank."""
@@ -20,6 +20,9 @@ _OF_LAUNCHERS = ("mpi-process-ended", "rank-taken-down", "step-ended")
 
 _WRAPPED = " in DataLoader worker process"
 """Part of the message with which PyTorch raises the exception of a worker again: its own message comes later."""
+
+_PACKAGES_OFF, _NO_MODULE = "packages-off", "python-module-missing"
+"""Known endings of which the first explains the second."""
 
 _OUT_OF_MEMORY = "oom-kill"
 """Known ending whose line does not name the rank."""
@@ -126,11 +129,14 @@ def _order(events: Sequence[Event]) -> list[Event]:
     return list(events)
 
 
-def _demote(events: Iterable[Event]) -> Iterable[Event]:
+def _demote(events: Sequence[Event]) -> Iterable[Event]:
     """Yield events; an exception or exit of a rank that had seen another rank's failure before is its consequence."""
     seen: set[int] = set()
     anonymous = False
+    off = {_PACKAGES_OFF, _NO_MODULE} <= {event.rule for event in events}
     for event in events:
+        if off and event.rule in (_PACKAGES_OFF, _NO_MODULE):
+            event = replace(event, kind=CAUSE if event.rule == _PACKAGES_OFF else CONSEQUENCE)
         general = event.rule in _GENERAL
         told = all(rank in seen for rank in event.ranks) if event.ranks else anonymous
         explained = event.rule == EXIT and event.code and not event.signal and anonymous
@@ -165,15 +171,17 @@ def _make_group(same: Sequence[Event]) -> Group:
         count=len(same),
         signal=first.signal,
         meaning=ending.text if ending else "",
-        cure=_fill_in(ending.help, first.text) if ending else "",
+        cure=_fill_in(ending.help, first.text) if ending else CURES.get(first.signal, ""),
         source=ending.source if ending else "",
     )
 
 
 def _fill_in(cure: str, text: str) -> str:
-    """Replace PACKAGE in what to do by the module that Python did not find."""
-    module = re.search(r"No module named '(\w+)", text)
-    return cure.replace("PACKAGE", module[1]) if module else cure
+    """Replace PACKAGE in what to do by the module that Python or Lmod did not find, NAME by the line's container."""
+    container = re.match(r"([\w.+-]+)/[\w.+-]+: you", text)
+    cure = cure.replace(" NAME", f" {container[1]}") if container else cure
+    module = re.search(r"No module named '(\w+)|are unknown: \"([\w.+-]+)", text)
+    return cure.replace("PACKAGE", module[1] or module[2]) if module else cure
 
 
 def _choose(causes: Sequence[Group], symptoms: Sequence[Group], hints: Sequence[Group]) -> Group | None:

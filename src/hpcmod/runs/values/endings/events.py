@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, SYMPTOM, Ending, match_length
 from hpcmod.runs.values.endings.origin import Moment, exit_of, host_of, moment_of, ranks_of
@@ -15,6 +16,9 @@ from hpcmod.runs.values.endings.traceback import Raised, find_exceptions
 
 EXCEPTION, EXIT, FAULT = "python-exception", "task-exit", "python-fault"
 """Names of endings that no rule knows: an exception of Python, the exit of tasks, a stack of its fault handler."""
+
+_WRAPPED = "Lmod has detected the following error"
+"""Beginning of a message that goes on up to an empty line."""
 
 _ABORTED = "mpi-aborted"
 """Known ending of a program that says why in the line above it."""
@@ -74,11 +78,19 @@ def read_events(log: Log, endings: Sequence[Ending]) -> list[Event]:
 
 def _of_ending(log: Log, lines: Sequence[str], ending: Ending) -> Iterator[Event]:
     for number in sorted(_lines_with(log.text, {max(pattern.split("*"), key=len) for pattern in ending.lines}))[:_MOST]:
-        if number < len(lines) and match_length(lines[number], ending):
+        if number < len(lines) and match_length(_message(lines, number), ending):
             said = _said_before(lines, number) if ending.name == _ABORTED else ""
             event = _event(log, lines, number, ending.kind, ending.name, f"{ending.title}{said}")
             call = _COLLECTIVE.search(lines[number])
             yield replace(event, ending=ending, collective=(int(call[1]), call[2]) if call else None)
+
+
+def _message(lines: Sequence[str], number: int) -> str:
+    """Return a line; of a message that is wrapped all of its lines, but at most a few."""
+    if not lines[number].startswith(_WRAPPED):
+        return lines[number]
+    below = (line.strip() for line in lines[number : number + _NEAR])
+    return " ".join(takewhile(lambda line: line and not line.startswith("While processing"), below))
 
 
 def _said_before(lines: Sequence[str], number: int) -> str:
@@ -111,7 +123,7 @@ def _lines_with(text: str, parts: set[str]) -> set[int]:
 
 
 def _event(log: Log, lines: Sequence[str], number: int, kind: str, rule: str, title: str) -> Event:
-    line = lines[number]
+    line = _message(lines, number)
     shown = max(line.split("\r"), key=len) if "\r" in line else line
     return Event(
         kind=kind,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +16,11 @@ _MOST_RANKS = 100_000
 _MOVING = "moving"
 """Said of ranks that were at several lines while they were watched: they do not wait."""
 
+_STARTS = "wait for the other ranks to start"
 _WAITS = {
-    "init_process_group": "wait for the other ranks to start",
-    "_create_c10d_store": "wait for the other ranks to start",
-    "rendezvous": "wait for the other ranks to start",
+    "init_process_group": _STARTS,
+    "_create_c10d_store": _STARTS,
+    "rendezvous": _STARTS,
     "destroy_process_group": "wait for the others at their end",
     "_next_data": "wait for data",
     "_try_get_data": "wait for data of a worker",
@@ -95,6 +97,8 @@ class RankState:
     """Why there is no stack."""
     moved: bool = False
     """Whether it was at several lines while it was watched."""
+    master: str = ""
+    """Its MASTER_ADDR; empty if it has none."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,7 @@ def _parse_rank(values: Mapping[str, Any], host: str) -> RankState:
         frames=parse_frames(values.get("stacks")),
         problem=" ".join(str(values.get("problem") or "").split())[:300],
         moved=bool(values.get("moved")),
+        master=str(values.get("master") or "")[:255],
     )
 
 
@@ -264,6 +269,32 @@ class HangVerdict:
     sentence: str
 
 
+def judge_start(ranks: Sequence[RankState]) -> HangVerdict | None:
+    """Say why ranks of several nodes do not meet at their start; None if that is not what they do."""
+    if len({rank.host for rank in ranks}) < 2:
+        return None
+    starting = all(describe(rank)[0].startswith(_STARTS) for rank in ranks)
+    twice = sorted(rank for rank, count in Counter(rank.rank for rank in ranks).items() if count > 1)
+    by_address = {rank.master: rank for rank in ranks}
+    leave = "Leave it to conda-python-distributed."
+    if twice:
+        are = "are" if len(twice) > 1 else "is"
+        why = f"{show_ranks(twice)} {are} there more than once: your script sets RANK, and not to SLURM_PROCID. {leave}"
+    elif not starting:
+        return None
+    elif any(re.fullmatch(r"localhost|127\.[\d.]+|::1", address) for address in by_address):
+        why = f"Each node waits for ranks of its own: your script sets MASTER_ADDR, to the loopback address. {leave}"
+    elif len(by_address) > 1:
+        shown = ", ".join(f"{address or 'not set'} on {rank.host}" for address, rank in sorted(by_address.items())[:3])
+        why = f"The ranks differ in MASTER_ADDR: {shown}. {leave}"
+    else:
+        why = (
+            f"The ranks have not all met at MASTER_ADDR {ranks[0].master or '(not set)'}. `hpcmod lint SCRIPT` finds "
+            "wrong variables and interfaces, `hpcmod check --network` tests the network between the nodes."
+        )
+    return HangVerdict(starting, why)
+
+
 def judge_hang(groups: Sequence[Doing], world: int) -> HangVerdict:
     """Say which ranks wait for which.
 
@@ -287,5 +318,6 @@ def judge_hang(groups: Sequence[Doing], world: int) -> HangVerdict:
         )
     if any(group.what.endswith(f"({_MOVING})") for group in groups):
         return HangVerdict(False, "The ranks go on: none was at the same line each time.")
-    unknown = " Without stacks this is all that can be seen." if groups else ""
+    blind = groups and not any(" at " in group.what for group in groups)
+    unknown = " Without stacks this is all that can be seen." if blind else ""
     return HangVerdict(False, f"No rank waits for another in a way that is known.{unknown}")

@@ -19,6 +19,15 @@ SIGNALS = {
 }
 """Name and meaning by number, as on Linux on x86-64 and aarch64 (signal(7))."""
 
+CURES = {
+    4: "Use an image and packages that were built for the CPUs of these nodes.",
+    7: "df -h /dev/shm /tmp on the node shows whether one is full; use fewer data loader workers.",
+    9: "If nobody cancelled it, it was most likely memory: `sacct -j JOB -o jobid,state,maxrss` shows what was used. "
+    "Request more (--sbatch=--mem=0 is all of the node), or use less: fewer data loader workers, smaller batches.",
+    11: "PYTHONFAULTHANDLER=1 prints the stack of Python. With MPI, host and image may not fit: hpcmod compat.",
+}
+"""What to do, by number, where nothing else explains the signal."""
+
 CODES = {
     1: "an error of the program; its message is in the output",
     2: "wrong usage of a program or shell",

@@ -76,6 +76,39 @@ def test_the_first_scores_are_those_that_the_page_reports() -> None:
         assert f"**{len(explained)} of {len(held_out)}**" in page
 
 
+LMOD = "Lmod has detected the following error:"
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "shown", "cure"),
+    [
+        (f'{LMOD} The following module(s) are unknown:\n"PyTorhc/2.7"\n\nPlease',
+         "module-unknown", '"PyTorhc/2.7"', "ls PyTorhc "),
+        (f"{LMOD} S/3 is restricted to\nthe group x; ask y@z \nWhile processing",
+         "module-refused", "ask y@z", "Ask whom"),
+        (f"{LMOD} Tiny/1.0 was retired.\n", "module-refused", "was retired", "hpcmod ls"),
+        ("/x/slurm_script: line 3: module: command not found\nexecve(): singularity: No such file or directory",
+         "module-command-missing", "line 3", "bash -l"),
+        ("P/2: your packages `default` were made for another image, so\nthey are off\nsrun: error: n1: task 0: "
+         "Exited with exit code 1\nModuleNotFoundError: No module named 'einops'",
+         "packages-off", "`default`", "rebase P "),
+        ("singularity: HPCMOD_PACKAGES=x: you have no set of packages `x`; see\nsrun: error: n1: task 0: Exited with "
+         "exit code 3", "packages-unknown", "`x`", "HPCMOD_PACKAGES=none"),
+        ("RuntimeError: cannot load MPI library\n/v/lib/libmpi.so: cannot open shared object file: No such file or "
+         "directory", "mpi-library-missing", "cannot load", "mpich"),
+        ("srun: error: n1: task 0: Killed", "task-exit", "Killed", "--mem=0"),
+    ],
+)  # fmt: skip
+def test_what_modules_and_packages_say_is_explained(text: str, rule: str, shown: str, cure: str) -> None:
+    cause = explain(text).cause
+    assert cause is not None and cause.rule == rule and shown in cause.text and cure in cause.cure
+
+
+def test_packages_that_are_off_explain_no_other_failure() -> None:
+    found = explain("P/2: your packages `default` were made for another image\nHIP out of memory")
+    assert found.cause is not None and found.cause.rule == "gpu-memory"
+
+
 FINE = """
 [W socket.cpp:401] [c10d] The server socket has failed to listen on [::]:29500 (errno: 97 - Address family ...).
 NCCL INFO NET/Plugin : libnccl-net.so: cannot open shared object file: No such file or directory

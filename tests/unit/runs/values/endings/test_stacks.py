@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from hpcmod.runs.values.endings.stacks import RankState, describe, group_ranks, judge_hang, parse_answers, tell_group
+from hpcmod.runs.values.endings.stacks import (
+    RankState,
+    describe,
+    group_ranks,
+    judge_hang,
+    judge_start,
+    parse_answers,
+    tell_group,
+)
 
 TORCH = "/opt/envs/pytorch/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 
@@ -59,6 +67,30 @@ def test_ranks_that_move_do_not_wait() -> None:
     assert not judge_hang(groups, 2).hangs and judge_hang(groups, 3).hangs
     groups = group_ranks(ranks_of_answers(answer("nid001", {0: REDUCE}), second))
     assert judge_hang(groups, 2).sentence == "rank 0 waits for rank 1."
+
+
+START = stack(("_create_c10d_store", TORCH, 9), ("init_process_group", TORCH, 3), ("<module>", "/home/me/train.py", 5))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (({0: START, 1: START}, "nid001"), ({0: START, 1: START}, "nid001"), "ranks 0-1 are there more than once"),
+        (({0: START}, "localhost"), ({1: START}, "localhost"), "sets MASTER_ADDR, to the loopback address"),
+        (({0: START}, "127.0.1.1"), ({1: START}, "nid001"), "sets MASTER_ADDR, to the loopback address"),
+        (({0: START}, "nid001"), ({1: START}, ""), "differ in MASTER_ADDR: not set on b, nid001 on a"),
+        (({0: START}, "nid001"), ({1: START}, "nid001"), "not all met at MASTER_ADDR nid001. `hpcmod lint SCRIPT`"),
+        (({0: START}, "localhost"), ({1: READ}, "localhost"), ""),
+        (({0: READ}, ""), ({0: START}, ""), "rank 0 is there more than once"),
+        (({0: START, 1: START}, "localhost"), ({}, ""), ""),
+    ],
+)
+def test_ranks_that_do_not_meet_at_their_start_are_told_why(
+    first: tuple[dict[int, Any], str], second: tuple[dict[int, Any], str], said: str
+) -> None:
+    nodes = [answer(host, ranks, master=master) for host, (ranks, master) in (("a", first), ("b", second))]
+    verdict = judge_start(ranks_of_answers(*nodes))
+    assert said in (verdict.sentence if verdict else "") and (verdict is None) == (not said)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_reads_each_excerpt_as_a_person_does(excerpt: Excerpt) -> None:
         ("[c1:7] mtl_ofi_component.c:360: mtl:ofi:provider: hsn0", {"mpi_domain": ("hsn0",)}),
         ("MPICH Slingshot Network Summary: 0 network timeouts", {}),
         ("MPICH Slingshot Network Summary: 12 network timeouts", {"problem": ("slingshot-timeouts",)}),
-        ("Timed out after 61 seconds waiting for clients. 1/2 clients joined.", {"problem": ("barrier-missed",)}),
+        ("Timed out after 61 seconds waiting for clients. 1/2 clients joined.", {"problem": ("ranks-not-met",)}),
         (
             "[Gloo] Rank 0 is connected to 3 peer ranks. Expected number of connected peer ranks is : 3",
             {"peers": ("3 of 3",)},
