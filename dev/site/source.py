@@ -65,20 +65,20 @@ def make_messages(docs: Path) -> str:
     """Return the page of all messages: those of the known endings, and those of the tables below "If it fails"."""
     text = MESSAGES
     for topic, toml in shipped_endings().items():
-        text += f"\n## {topic.title().replace('Gpu', 'GPU')}\n\n| message | cause | what to do |\n|---|---|---|\n"
+        text += f"\n## {topic.title().replace('Gpu', 'GPU')}\n\n| message | cause, and what to do |\n|---|---|\n"
         for ending in parse_endings(toml, topic):
             lines = "<br>".join(f"`` {line.replace('|', chr(92) + '|')} ``" for line in (*ending.lines, *ending.states))
             source = f" [Source]({ending.source})" if ending.source else ""
-            cells = (lines, f"{ending.title[0].upper()}{ending.title[1:]}. {ending.text}", ending.help + source)
-            text += f"| {' | '.join(cells)} |\n"
-    text += "\n## hpcmod, and each task\n\n| message | what to do | page |\n|---|---|---|\n"
+            cause = f"**{ending.title[0].upper()}{ending.title[1:]}.** {ending.text}"
+            text += f"| {lines} | {cause}<br>{ending.help}{source} |\n"
+    text += "\n## hpcmod, and each task\n\n| message | what to do |\n|---|---|\n"
     for path in sorted((docs / "how-to").glob("*.md")):
         page = path.read_text(encoding="utf-8")
         link = f"[{page.partition(chr(10))[0].removeprefix('# ')}](../how-to/{path.name})"
         for rows in re.findall(r"^\| (?:message|you see) \|.*\n\|---.*\n((?:\|.*\n)+)", page, re.MULTILINE):
             rows = re.sub(r"\]\((?=[\w-]+\.md)", "](../how-to/", rows)
             rows = re.sub(r"\]\((?=#)", f"](../how-to/{path.name}", rows)
-            text += "".join(f"{row} {link} |\n" for row in rows.splitlines())
+            text += "".join(f"{row.rstrip(' |')} ({link}) |\n" for row in rows.splitlines())
     return text
 
 
