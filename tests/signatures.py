@@ -106,11 +106,11 @@ def _push_layer(
     )
 
 
-def make_bundle(signer: KeyPair | Authority, digest: str, *, predicate: str = SIGNS) -> bytes:
-    """Make a Sigstore bundle as cosign 3: a signed statement about an image."""
+def make_bundle(signer: KeyPair | Authority, digest: str, *, predicate: str = SIGNS, says: str = "") -> bytes:
+    """Make a Sigstore bundle as cosign 3: a signed statement about an image, which says this."""
     subject = {"digest": {"sha256": digest.partition(":")[2]}, "annotations": {}}
     statement = {"_type": "https://in-toto.io/Statement/v1", "subject": [subject], "predicateType": predicate}
-    text = json.dumps({**statement, "predicate": {}}).encode()
+    text = json.dumps({**statement, "predicate": {"says": says} if says else {}}).encode()
     by: dict[str, Any] = {"publicKey": {"hint": ""}}
     if isinstance(signer, KeyPair):
         value = _sign(signer.private, _paired(text))
@@ -119,7 +119,7 @@ def make_bundle(signer: KeyPair | Authority, digest: str, *, predicate: str = SI
         entry = {key: part for key, part in entry.items() if key != "promised"}
         raw = encode(certificate.public_bytes(serialization.Encoding.DER))
         by = {"certificate": {"rawBytes": raw}, "tlogEntries": [entry]}
-    envelope = {"payload": encode(text), "payloadType": STATEMENT, "signatures": [{"sig": encode(value)}]}
+    envelope = _envelope(text, value)
     return json.dumps({"mediaType": BUNDLE, "verificationMaterial": by, "dsseEnvelope": envelope}).encode()
 
 
@@ -139,6 +139,14 @@ def encode(data: bytes) -> str:
 
 def _sign(key: ec.EllipticCurvePrivateKey, content: bytes) -> bytes:
     return key.sign(content, ec.ECDSA(hashes.SHA256()))
+
+
+def _hash(content: bytes) -> dict[str, str]:
+    return {"algorithm": "sha256", "value": hashlib.sha256(content).hexdigest()}
+
+
+def _envelope(statement: bytes, signature: bytes) -> dict[str, Any]:
+    return {"payload": encode(statement), "payloadType": STATEMENT, "signatures": [{"sig": encode(signature)}]}
 
 
 def _paired(statement: bytes) -> bytes:
@@ -196,39 +204,41 @@ class Authority:
         key = _new_key()
         certificate = self._certify(key)
         value = _sign(key, _paired(content) if statement else content)
-        digest = {"algorithm": "sha256", "value": hashlib.sha256(content).hexdigest()}
+        digest = _hash(content)
         by = encode(certificate.public_bytes(serialization.Encoding.PEM))
         spec: dict[str, Any]
         if statement:
             of = {"signature": encode(value), "verifier": by}
-            spec = {"envelopeHash": digest, "payloadHash": digest, "signatures": [of]}
+            envelope = json.dumps(_envelope(content, value), separators=(",", ":")).encode()
+            spec = {"envelopeHash": _hash(envelope), "payloadHash": digest, "signatures": [of]}
         else:
             spec = {"data": {"hash": digest}, "signature": {"content": encode(value), "publicKey": {"content": by}}}
         kind = "dsse" if statement else "hashedrekord"
         return certificate, value, self._record({"apiVersion": "0.0.1", "kind": kind, "spec": spec})
 
     def _record(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the entry of a log that contains nothing else; `promised` is what its promise is a signature of."""
+        """Return the second entry of a log of two; `promised` is what its promise is a signature of."""
         text = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
         name = hashlib.sha256(_public(self.signatures)).digest()
         time = int((self.begin + self.late + timedelta(minutes=1)).timestamp())
-        promised = {"body": encode(text), "integratedTime": time, "logID": name.hex(), "logIndex": 0}
+        promised = {"body": encode(text), "integratedTime": time, "logID": name.hex(), "logIndex": 1}
         promise = _sign(self.signatures, json.dumps(promised, sort_keys=True, separators=(",", ":")).encode())
-        root = hashlib.sha256(b"\0" + text).digest()
-        note = f"log.invalid\n1\n{encode(root)}\n"
+        first, second = (hashlib.sha256(b"\0" + entry).digest() for entry in (b"first", text))
+        root = hashlib.sha256(b"\1" + first + second).digest()
+        note = f"log.invalid - 1\n2\n{encode(root)}\n"
         signed = encode(name[:4] + _sign(self.signatures, note.encode()))
         checkpoint = {"envelope": f"{note}\n\u2014 log.invalid {signed}\n"}
         return {
-            "logIndex": "0",
+            "logIndex": "1",
             "logId": {"keyId": encode(name)},
             "integratedTime": str(time),
             "kindVersion": {"kind": body["kind"], "version": body["apiVersion"]},
             "inclusionPromise": {"signedEntryTimestamp": encode(promise)},
             "inclusionProof": {
-                "logIndex": "0",
+                "logIndex": "1",
                 "rootHash": encode(root),
-                "treeSize": "1",
-                "hashes": [],
+                "treeSize": "2",
+                "hashes": [encode(first)],
                 "checkpoint": checkpoint,
             },
             "canonicalizedBody": encode(text),

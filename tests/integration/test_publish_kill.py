@@ -190,6 +190,7 @@ def test_of_two_admins_publishing_the_same_one_publishes(site: Site, images: lis
     assert sorted(admin.returncode for admin in other) == [0, 2], said
     assert site.loaded("Toy/2.0") in ("one", "two")
     site.does("verify", "Toy/2.0")
+    assert site.hpcmod("verify", "Toy/2.0", "--key", "x.pub").returncode == 2, "a key is for an image"
 
 
 def test_a_full_disk_publishes_nothing_and_removes_nothing(

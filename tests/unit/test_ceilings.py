@@ -17,10 +17,10 @@ CEILINGS = {
     "src/hpcmod": 5,
     "src/hpcmod/core": 5410,  # 117 more: shapes of values, schemas, completion, pages; 98: signers, attestations
     "src/hpcmod/machine": 4283,  # 51 more: the shape of the values of each key; 20: signers; 7: a mistyped profile
-    "src/hpcmod/images": 9924,  # 51 more: bundles, as cosign 3 makes them; 178: signers without a key, attestations
+    "src/hpcmod/images": 9945,  # 51 more: bundles, as cosign 3 makes them; 199: signers without a key, attestations
     "src/hpcmod/modules": 5375,
     "src/hpcmod/compat": 3515,
-    "src/hpcmod/catalogue": 11799,  # 31 more: shapes of advisories, completion, a profile written later
+    "src/hpcmod/catalogue": 11808,  # 31 more: shapes of advisories, completion, profiles; 9: no key for a container
     "src/hpcmod/jobs": 3325,
     "src/hpcmod/doctor": 1899,  # 34 more: the schema of profiles
     "src/hpcmod/packages": 6825,  # 15 more: a lock for other machines, a single package in words
@@ -29,21 +29,21 @@ CEILINGS = {
     "src/hpcmod/runs": 6970,  # 130 more: why ranks do not meet, 11 endings (modules, packages, MPI), cures of signals
     "src/hpcmod/lint": 2600,
     "src/hpcmod/importing": 2195,
-    "tests": 4853,  # 18 more: files compared with their schemas; 210: a stand-in for Sigstore
+    "tests": 4863,  # 18 more: files compared with their schemas; 220: a stand-in for Sigstore
     "tests/bench": 1110,
     "tests/corpora": 415,
     "tests/e2e": 2768,  # 5 more: ranks of MPI that share a node; 143: Open OnDemand, whose stand-in starts an app
     "tests/faults": 1845,
     "tests/fuzz": 700,
-    "tests/integration": 12282,  # 193 more: completion by the module, upgrades; signers, attestations
+    "tests/integration": 12283,  # 193 more: completion by the module, upgrades; signers, attestations
     "tests/jobs": 2465,
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 52856,  # 142: Open OnDemand; 27: pages; 182: signers; 8: slips; 126: public outputs of failures
+    "tests/unit": 52872,  # 142: Open OnDemand; 27: pages; 198: signers; 8: slips; 126: public outputs of failures
     "docs": 120,  # 5 more: doors to the first ten minutes, a comparison and known limits, a word on messages
     "docs/explanation": 1069,  # 83 more: a comparison with other tools; 4: signers; 2: a round of outputs
-    "docs/how-to": 4285,  # 15 more: Spack, what the module completes; 24: signers; 3: a profile written later
+    "docs/how-to": 4294,  # 15 more: Spack, what the module completes; 33: signers; 3: a profile written later
     "docs/reference": 1757,  # 67 more: profiles in an editor, known limits on one page
     "docs/tutorial": 349,  # 109 more: the first ten minutes on a cluster
     "runscripts": 6497,  # 2 more: files that a rank and most modules need not read, so that both start faster

@@ -24,7 +24,7 @@ from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.findings import Findings, show_findings
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_json, print_wrapped, tell
-from hpcmod.core.errors import CheckFailedError, LackingError, NotFoundError
+from hpcmod.core.errors import BadInputError, CheckFailedError, LackingError, NotFoundError
 from hpcmod.core.fs.checksums import parse_sha256
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.registry import offered
@@ -113,11 +113,13 @@ def _verify_container(flags: VerifyFlags) -> None:
     with suppress(NotFoundError):
         installed = find_copy(here, flags.image)
     if installed and not any(catalogue.modules in installed.modulefile.parents for catalogue in here.catalogues):
+        _refuse_keys(flags)
         _verify_own(installed, as_json=flags.as_json)
     catalogues = find_catalogues(here.site, os.environ, tell=tell)
     if not catalogues:
         return
     container = find_container(catalogues, flags.image)
+    _refuse_keys(flags)
     record = container.read()
     if is_refused(container.catalogue, record):
         raise LackingError(refusal(record))
@@ -127,6 +129,13 @@ def _verify_container(flags: VerifyFlags) -> None:
         findings += _repeat(container.catalogue, record)
     findings += _verify_additions(installed) if installed else ()
     show_findings(findings, as_json=flags.as_json, fail_code=exit_code_of(findings))
+
+
+def _refuse_keys(flags: VerifyFlags) -> None:
+    """Raise BadInputError if a container, which is compared with its record, should have a signature or a checksum."""
+    if flags.keys or flags.checksum:
+        cure = f"Give the path of its image, which `hpcmod verify {flags.image}` prints."
+        raise BadInputError(f"{flags.image} is a container: --key and --checksum are for an image", cure)
 
 
 def _verify_own(own: Installed, *, as_json: bool) -> NoReturn:

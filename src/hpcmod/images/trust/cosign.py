@@ -15,7 +15,7 @@ import importlib
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +32,7 @@ from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.strict_json import JsonObject, load_json
 from hpcmod.core.values.subject import normalize
 from hpcmod.core.values.trust import ATTESTATION, TrustRule, stars
-from hpcmod.images.values.oci import Manifest, OciDescriptor, parse_manifest
+from hpcmod.images.values.oci import CONFIG_LIMIT, Manifest, OciDescriptor, parse_manifest
 from hpcmod.images.web.credentials import Access
 from hpcmod.images.web.repository import Repository
 
@@ -48,7 +48,7 @@ _ENVELOPE = "application/vnd.dsse.envelope.v1+json"
 _STATEMENT = "application/vnd.in-toto+json"
 _SIGN = "https://sigstore.dev/cosign/sign/v1"
 """Predicate of a statement that is a signature; those of other attestations differ."""
-_LIMIT = 1 << 20  # bytes of a signed payload; those of cosign have about 250
+_LIMIT = 1 << 20  # bytes of all signatures; a payload of cosign has about 250, a bundle a few thousand
 _MOST = 50  # signatures
 
 
@@ -78,30 +78,50 @@ class Signature:
         return head + self.text if self.predicate else self.text
 
 
-def fetch_signatures(reference: ImageReference, digest: str, *, access: Access) -> list[Signature]:
-    """Fetch the signatures and attestations of an image in a registry; empty if there are none.
+_Parse = Callable[[Mapping[str, str], bytes], Iterator[Signature]]
+"""Reads a layer, of which there are the annotations and the content."""
+
+
+def fetch_signatures(
+    reference: ImageReference, digest: str, *, access: Access, attestations: bool = True
+) -> list[Signature]:
+    """Fetch the signatures of an image in a registry, and attestations of up to 16 MiB; empty if there are none.
 
     They are in the same repository; `digest` is that of the signed manifest or index.
 
     Raises HpcmodError if the registry fails, or a signature is damaged.
     """
-    at_tag = digest.replace(":", "-")
+    at_tag, left = digest.replace(":", "-"), CONFIG_LIMIT if attestations else _LIMIT
     with closing(access.session_factory()) as session:
         repository = Repository(reference, session, access)
-        found = []
-        for layer in _layers(repository, f"{at_tag}.sig", MEDIA_TYPE):
-            notes, text = dict(layer.annotations), repository.config(layer)
-            content = {"messageSignature": {"signature": notes.get(ANNOTATION, "")}}
-            value = _decode(notes.get(ANNOTATION, ""))
-            found.append(Signature(text, value, bundle=_make_bundle(notes, content), proven=False))
-        for layer in _layers(repository, f"{at_tag}.att", _ENVELOPE):
-            envelope = load_json(repository.config(layer), "attestation", limit=_LIMIT)
-            bundle = _make_bundle(dict(layer.annotations), {"dsseEnvelope": envelope})
-            found += _parse_envelope(JsonObject(envelope, "attestation"), bundle, proven=False)
+        layers: list[tuple[OciDescriptor, _Parse]]
+        layers = [(layer, _parse_payload) for layer in _layers(repository, f"{at_tag}.sig", MEDIA_TYPE)]
+        if attestations:
+            layers += [(layer, _parse_attestation) for layer in _layers(repository, f"{at_tag}.att", _ENVELOPE)]
         for referrer in repository.referrers(digest)[:_MOST]:
-            for layer in _layers(repository, referrer.digest, _BUNDLE):
-                found += parse_bundle(repository.config(layer))
+            layers += [(layer, _parse_noted) for layer in _layers(repository, referrer.digest, _BUNDLE)]
+        found: list[Signature] = []
+        for layer, parse in sorted(layers, key=lambda entry: entry[0].size):  # attestations may be large
+            left -= layer.size
+            if left >= 0:
+                found += parse(dict(layer.annotations), repository.config(layer))
     return found
+
+
+def _parse_payload(annotations: Mapping[str, str], text: bytes) -> Iterator[Signature]:
+    value = annotations.get(ANNOTATION, "")
+    bundle = _make_bundle(annotations, {"messageSignature": {"signature": value}})
+    yield Signature(text, _decode(value), bundle=bundle, proven=False)
+
+
+def _parse_attestation(annotations: Mapping[str, str], text: bytes) -> Iterator[Signature]:
+    envelope = JsonObject(load_json(text, "attestation", limit=CONFIG_LIMIT), "attestation")
+    bundle = _make_bundle(annotations, {"dsseEnvelope": envelope.values})
+    yield from _parse_envelope(envelope, bundle, proven=False)
+
+
+def _parse_noted(_: Mapping[str, str], text: bytes) -> Iterator[Signature]:
+    yield from parse_bundle(text)
 
 
 def _make_bundle(annotations: Mapping[str, str], content: Mapping[str, Any]) -> bytes:
@@ -142,12 +162,12 @@ def _layers(repository: Repository, name: str, kind: str) -> list[OciDescriptor]
     except NotFoundError:
         return []
     layers = manifest.layers[:_MOST] if isinstance(manifest, Manifest) else ()
-    return [layer for layer in layers if layer.media_type.startswith(kind) and layer.size <= _LIMIT]
+    return [layer for layer in layers if layer.media_type.startswith(kind)]
 
 
 def parse_bundle(text: bytes) -> Iterator[Signature]:
     """Yield the signatures in a Sigstore bundle; none if it has no statement."""
-    bundle = JsonObject(load_json(text, "Sigstore bundle", limit=_LIMIT), "Sigstore bundle")
+    bundle = JsonObject(load_json(text, "Sigstore bundle", limit=CONFIG_LIMIT), "Sigstore bundle")
     by_key = "publicKey" in bundle.object("verificationMaterial").values
     yield from _parse_envelope(bundle.object("dsseEnvelope"), b"" if by_key else text)
 
@@ -161,7 +181,7 @@ def _parse_envelope(envelope: JsonObject, bundle: bytes, *, proven: bool = True)
 
 
 def _parse_statement(text: bytes) -> JsonObject:
-    return JsonObject(load_json(text, "signed statement", limit=_LIMIT), "signed statement")
+    return JsonObject(load_json(text, "signed statement", limit=CONFIG_LIMIT), "signed statement")
 
 
 def check_signatures(reference: ImageReference, digest: str, signatures: Sequence[Signature], rule: TrustRule) -> str:

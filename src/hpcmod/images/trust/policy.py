@@ -109,7 +109,8 @@ def verify_image_trust(
         )
     from hpcmod.images.trust.cosign import check_signatures, fetch_signatures
 
-    fetch = cache(partial(fetch_signatures, reference, access=access))
+    attested = rule.signed != (_SIGNATURE,)
+    fetch = cache(partial(fetch_signatures, reference, access=access, attestations=attested))
     verified = []
     for need in rule.signed:
         for digest in digests:

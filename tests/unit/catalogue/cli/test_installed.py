@@ -133,3 +133,6 @@ def test_verify_checks_an_installation_that_is_not_published(top: Path) -> None:
     done = hpcmod("verify", "PyTorch/2.6")
     assert (done.exit_code, "fail    image: the image has 4 bytes, expected 3" in done.stdout) == (4, True), done.output
     assert "hpcmod repair PyTorch/2.6" in done.stdout
+    for option in (("--key", "x.pub"), ("--checksum", "0" * 64)):
+        done = hpcmod("verify", "PyTorch/2.6", *option)
+        assert (done.exit_code, "PyTorch/2.6 is a container: --key" in done.stderr) == (2, True), done.output

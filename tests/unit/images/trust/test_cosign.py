@@ -96,6 +96,19 @@ def test_signatures_are_fetched_from_where_cosign_puts_them(registry: Registry, 
     assert check([in_bundle], keys[1]) == "two.pub"
 
 
+def test_an_attestation_may_be_large_but_not_take_all_memory(registry: Registry, keys: tuple[KeyPair, KeyPair]) -> None:
+    spdx, name = "https://spdx.dev/Document", "signed/large"
+    reference = ImageReference.parse(f"docker://{registry.host}/{name}@{DIGEST}")
+    push_bundle(registry, name, DIGEST, make_bundle(keys[0], DIGEST, predicate=spdx, says="x" * (2 << 20)))
+    push_signature(registry, name, DIGEST, keys[0])
+    needs = ["signature", f"attestation:{spdx}"]
+    assert [signature.need for signature in fetch_signatures(reference, DIGEST, access=Access())] == needs
+    small = fetch_signatures(reference, DIGEST, access=Access(), attestations=False)
+    assert [signature.need for signature in small] == needs[:1]
+    push_bundle(registry, name, DIGEST, make_bundle(keys[0], DIGEST, predicate=spdx, says="x" * (13 << 20)))
+    assert [signature.need for signature in fetch_signatures(reference, DIGEST, access=Access())] == needs[:1]
+
+
 def test_a_bundle_that_cosign_3_made_is_verified(tmp_path: Path) -> None:
     """By cosign 3.1.1: `cosign sign --key cosign.key --use-signing-config=false --tlog-upload=false IMAGE`."""
     (tmp_path / "cosign.pub").write_text(COSIGN_PUB)
