@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from setuptools import setup
@@ -32,4 +36,13 @@ class Build(build):
         self.distribution.data_files = [("share/man/man1", [str(directory / name) for name in pages])]
 
 
-setup(cmdclass={"build": Build})
+def options() -> dict[str, dict[str, str]]:
+    """Return where to build: in a checkout that belongs to someone else, in a temporary directory."""
+    if os.access(Path(__file__).resolve().parent / "src", os.W_OK):
+        return {}
+    elsewhere = tempfile.mkdtemp(prefix="hpcmod-build-")
+    atexit.register(shutil.rmtree, elsewhere, ignore_errors=True)
+    return {"egg_info": {"egg_base": elsewhere}, "build": {"build_base": elsewhere}}
+
+
+setup(cmdclass={"build": Build}, options=options())

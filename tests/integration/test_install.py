@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.cli.reference.man import man_pages
+from hpcmod.core.cli.reference.schemas import file_schemas
 from tests.integration.conftest import (
     LUMI_EASYCONFIG,
     LUMI_IMAGE,
@@ -113,17 +114,23 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(stack: Stack, checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that pip builds from a checkout, built once."""
+    """The wheel that pip builds from a checkout in which it cannot write, built once."""
     top = tmp_path_factory.mktemp("wheel")
     pip = [str(stack.python), "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-index", "--no-deps"]
+    folders = [checkout, *(path for path in checkout.rglob("*") if path.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
     done = run([*pip, "--no-build-isolation", "--wheel-dir", str(top), str(checkout)], stack.environment(top))
+    for folder in folders:
+        folder.chmod(0o755)
     assert done.returncode == 0, done.stdout + done.stderr
     (built,) = top.glob("hpcmod-*.whl")
     return built
 
 
-def test_the_wheel_contains_the_man_pages(wheel: Path) -> None:
+def test_the_wheel_contains_man_pages_and_schemas(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
+    assert {f"hpcmod/schemas/{name}" for name in file_schemas()} < set(names)
     assert {Path(name).name for name in names if "/share/man/man1/" in name} == set(man_pages())
 
 
