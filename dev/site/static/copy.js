@@ -1,5 +1,5 @@
-// A button on each block of code that copies it: of a session only the commands, without their prompts.
-for (const block of document.querySelectorAll("div.highlight > pre")) {
+// A button that copies a block of code, but not output: of a session only the commands, without their prompts.
+for (const block of document.querySelectorAll("div:not(.highlight-text) > div.highlight > pre")) {
   const button = document.createElement("button");
   button.className = "copy";
   button.type = "button";
