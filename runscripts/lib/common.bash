@@ -1,7 +1,7 @@
 # What all scripts share: messages, and what the scheduler says; then host lists, this job's directory, the image's Python.
 
 # Global names start with _, so that no variable that the user exported is changed before Python starts.
-say() { printf '%s: %s\n' "$_me" "$1" >&2; }
+say() { printf '%s: %s\n' "$_me" "${1//[$'\a\b\e\r']/?}" >&2; }
 
 stop() { # STATUS MESSAGE
   say "$2"

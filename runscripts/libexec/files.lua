@@ -85,7 +85,7 @@ function files.own_packages(own)
     local known, entries, directory = pcall(lfs.dir, place)
     if not known or not exists(place .. "/states") then
         if not is_path and chosen ~= "" then
-            message("you have no set of packages `" .. name .. "`, so no container will start; see: hpcmod packages " .. own.name)
+            message("you have no set of packages `" .. string.gsub(name, "%c", "?") .. "`, so no container will start; see: hpcmod packages " .. own.name)
         end
         return
     end

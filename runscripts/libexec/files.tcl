@@ -133,7 +133,7 @@ proc hpcmod::own_packages {container fits} {
     } elseif {[llength [glob -nocomplain -directory $place -types {} -- active-*]]} {
         set said "your packages `$name` were made for another image, so they are off; to make them fit: hpcmod rebase"
     }
-    if {$said ne "" && [module-info mode load]} { message "$said $container" }
+    if {$said ne "" && [module-info mode load]} { message "[regsub -all {[[:cntrl:]]} $said ?] $container" }
     return ""
 }
 

@@ -137,7 +137,7 @@ find_for_host() { # ARGS
     return
   fi
   { mapfile -d '' -t words <"/proc/$PPID/cmdline"; } 2>/dev/null || return 1
-  if [[ ${words[0]##*/}${words[1]-} == bash-c && ${words[2]-} != *$'\n'* ]]; then # bash 4 stays until its end; a script is a caller
+  if [[ ${words[0]##*/}${words[1]-} == bash-c && ${words[2]-} != *$'\n'* ]]; then # bash 4 stays until its end
     read -r stat <"/proc/$PPID/stat" && read -r _ stat _ <<<"${stat##*) }"
     mapfile -d '' -t words <"/proc/$stat/cmdline"
   fi

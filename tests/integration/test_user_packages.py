@@ -176,6 +176,7 @@ def check_choices(mine: Mine, shared: Path) -> None:
         ("default@7", "your packages `default` have no state 7 that fits this image"),
         (nowhere, f"you have no set of packages `{nowhere}`"),
         ("..", "you have no set of packages `..`"),
+        ("ty\x1bpo", "you have no set of packages `ty?po`"),
         (str(shared.parent), f"you have no set of packages `{shared.parent}`"),
     ):
         done = mine.loader(f"module load {TOY} && {next(commands)}", HPCMOD_PACKAGES=chosen)

@@ -21,7 +21,7 @@ _REPAIR = "To repair it, publish the same image under the same name again."
 
 _REBUILD = "Render it again from the records: hpcmod catalogue rebuild"
 
-_UPGRADE = "If nobody has changed it by hand: hpcmod catalogue refresh, then: hpcmod catalogue rebuild"
+_UPGRADE = "Look: hpcmod catalogue refresh --dry-run. If nobody changed it by hand, the same without --dry-run, then rebuild"
 
 IMAGE = "image"
 """Subject of the findings about image data."""

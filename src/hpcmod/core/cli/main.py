@@ -75,6 +75,8 @@ class _Hpcmod(LazyGroup):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Print an HpcmodError as one message with its cure, and exit with its code."""
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             return super().invoke(ctx)
         except click.ClickException as fault:

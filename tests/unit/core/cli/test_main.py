@@ -264,6 +264,13 @@ def test_ctrl_c_ends_as_in_other_programs_so_that_a_loop_of_a_shell_ends() -> No
     assert call_for_real(INTERRUPTED, "ls", "--json").returncode == -signal.SIGINT
 
 
+def test_ctrl_c_while_python_imports_prints_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "hpcmod").write_text("from hpcmod.core.cli.main import main\nmain()\n")
+    (tmp_path / "click.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = subprocess.run([sys.executable, str(tmp_path / "hpcmod"), "ls"], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
+
+
 @pytest.mark.parametrize("words", [("ls", "--json"), ("--help",), ("site", "show")])
 @pytest.mark.slow
 def test_a_full_or_closed_output_is_no_traceback(words: tuple[str, ...]) -> None:
