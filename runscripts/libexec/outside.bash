@@ -151,8 +151,7 @@ find_for_host() { # ARGS
   find_program "$_me"
 }
 
-# Programs written in Python, such as Snakemake, restart themselves by the path of their interpreter. If they call `python` by
-# name, it is a command of their user.
+# Programs in Python, such as Snakemake, restart themselves by the path of their interpreter: `python` is a command of users.
 runs_commands_of_users() { # PATH
   local file=$1 start=
   [[ $file == /* ]] || file=/proc/$PPID/cwd/$file
@@ -160,8 +159,7 @@ runs_commands_of_users() { # PATH
   [[ $start == '#!'*python* ]]
 }
 
-# A script in the same directory as the host's command, as in /usr/bin or a virtual environment; or an HPC site's tool, which
-# often has a directory of its own.
+# A script beside the host's command, as in /usr/bin or a virtual environment; or a site's tool, in its own directory.
 is_host_program() { # PATH
   local file=$1 start=
   [[ $file == /* ]] || file=/proc/$PPID/cwd/$file

@@ -15,7 +15,7 @@ from tests.stack import CHECKOUT
 
 CEILINGS = {
     "src/hpcmod": 5,
-    "src/hpcmod/core": 5410,  # 117 more: shapes of values, schemas, completion, pages; 98: signers, attestations
+    "src/hpcmod/core": 5418,  # 117 more: shapes of values, schemas, completion, pages; 106: signers, Ctrl-C
     "src/hpcmod/machine": 4283,  # 51 more: the shape of the values of each key; 20: signers; 7: a mistyped profile
     "src/hpcmod/images": 9945,  # 51 more: bundles, as cosign 3 makes them; 199: signers without a key, attestations
     "src/hpcmod/modules": 5375,
@@ -35,16 +35,16 @@ CEILINGS = {
     "tests/e2e": 2842,  # 74 more: examples
     "tests/faults": 1845,
     "tests/fuzz": 700,
-    "tests/integration": 12290,  # 200 more: completion, upgrades, a read-only checkout; signers, attestations
+    "tests/integration": 12291,  # 200 more: completion, upgrades, a read-only checkout; signers, attestations
     "tests/jobs": 2465,
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 52873,  # 1 more: a folder
+    "tests/unit": 52880,  # 1 more: a folder; 7: slips
     "docs": 122,  # 2 more: a list of examples
     "docs/examples": 516,  # programs that run, with their pages
     "docs/explanation": 1069,  # 83 more: a comparison with other tools; 4: signers; 2: a round of outputs
-    "docs/how-to": 4295,  # 1 more: examples
+    "docs/how-to": 4297,  # 1 more: examples; 2: a profile written later
     "docs/reference": 1757,  # 67 more: profiles in an editor, known limits on one page
     "docs/tutorial": 349,  # 109 more: the first ten minutes on a cluster
     "runscripts": 6497,  # 2 more: files that a rank and most modules need not read, so that both start faster

@@ -21,7 +21,7 @@ _REPAIR = "To repair it, publish the same image under the same name again."
 
 _REBUILD = "Render it again from the records: hpcmod catalogue rebuild"
 
-_UPGRADE = "Look: hpcmod catalogue refresh --dry-run. If nobody changed it by hand, the same without --dry-run, then rebuild"
+_UPGRADE = "Unless changed by hand: hpcmod catalogue refresh --dry-run, then without it, then: hpcmod catalogue rebuild"
 
 IMAGE = "image"
 """Subject of the findings about image data."""

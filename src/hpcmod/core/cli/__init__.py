@@ -4,4 +4,4 @@ import signal
 import sys
 
 if sys.argv[0].endswith("/hpcmod") and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # while Python imports, Ctrl-C needs no traceback; see `_Hpcmod.invoke`
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback while Python imports; see `_Hpcmod.invoke`
