@@ -17,7 +17,7 @@ CEILINGS = {
     "src/hpcmod": 5,
     "src/hpcmod/core": 5418,  # 117 more: shapes of values, schemas, completion, pages; 106: signers, Ctrl-C
     "src/hpcmod/machine": 4283,  # 51 more: the shape of the values of each key; 20: signers; 7: a mistyped profile
-    "src/hpcmod/images": 9945,  # 51 more: bundles, as cosign 3 makes them; 199: signers without a key, attestations
+    "src/hpcmod/images": 9947,  # 51 more: bundles, as cosign 3 makes them; 201: signers without a key, attestations
     "src/hpcmod/modules": 5375,
     "src/hpcmod/compat": 3515,
     "src/hpcmod/catalogue": 11808,  # 31 more: shapes of advisories, completion, profiles; 9: no key for a container
@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 52880,  # 1 more: a folder; 7: slips
+    "tests/unit": 52882,  # 1 more: a folder; 7: slips; 2: signers
     "docs": 122,  # 2 more: a list of examples
     "docs/examples": 516,  # programs that run, with their pages
     "docs/explanation": 1069,  # 83 more: a comparison with other tools; 4: signers; 2: a round of outputs

@@ -187,13 +187,15 @@ def _parse_statement(text: bytes) -> JsonObject:
 def check_signatures(reference: ImageReference, digest: str, signatures: Sequence[Signature], rule: TrustRule) -> str:
     """Check that a key or a signer of a rule has signed an image under its own name; return who, as records name it.
 
-    The rule's keys are files of public keys (PEM); its identities are other names that signatures may have.
+    All signatures, at least one, are for the same need. The rule's keys are files of public keys (PEM); its identities
+    are other names that signatures may have.
 
     Raises UnknownKeyError if no signature is by one of them; VerificationError if one of them has signed another image,
     or this image under another name; BadInputError if none of the keys is of a kind that cosign uses and there is no
     signer, or a payload is invalid; LackingError if a signer is to be checked, and the library for that is missing.
     """
-    image = reference.canonical
+    need = signatures[0].need
+    image = reference.canonical if need == "signature" else f"{reference.canonical}: {need}"
     loaded = {name: key for name in rule.keys if (key := _load_key(name))}
     if not loaded and not rule.signers:
         raise BadInputError(f"{', '.join(rule.keys)}: not an ECDSA public key in PEM, such as cosign's cosign.pub")

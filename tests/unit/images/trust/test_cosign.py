@@ -49,6 +49,8 @@ def test_distinguishes_unknown_and_swapped_images(keys: tuple[KeyPair, KeyPair])
         check([sign(one)], two)
     with pytest.raises(VerificationError, match=r"one\.pub has signed sha256:bbb"):
         check([sign(one, OTHER)], one)
+    with pytest.raises(UnknownKeyError, match=r"x:2\.0@.*: attestation:https://t: not signed by any key"):
+        check([*parse_bundle(make_bundle(two, DIGEST, predicate="https://t"))], one)
 
 
 def test_a_text_exchanged_after_signing_is_by_no_known_key(keys: tuple[KeyPair, KeyPair]) -> None:
