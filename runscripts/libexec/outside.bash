@@ -139,7 +139,7 @@ find_for_host() { # ARGS
   { mapfile -d '' -t words <"/proc/$PPID/cmdline"; } 2>/dev/null || return 1
   if [[ ${words[0]##*/}${words[1]-} == bash-c && ${words[2]-} != *$'\n'* ]]; then # bash 4 stays until its end
     read -r stat <"/proc/$PPID/stat" && read -r _ stat _ <<<"${stat##*) }"
-    mapfile -d '' -t words <"/proc/$stat/cmdline"
+    { mapfile -d '' -t words <"/proc/$stat/cmdline"; } 2>/dev/null # fails for 0: the parent is outside of this namespace
   fi
   set -- "${words[@]:1}"
   while [[ ${1-} == -* ]]; do

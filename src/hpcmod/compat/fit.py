@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -71,11 +72,12 @@ def check_fits(images: Sequence[Path], environ: Mapping[str, str]) -> Iterator[F
 
 
 def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Yield module and image of what is installed, each image once."""
+    """Yield module and image of what is installed, each image once; not what the site keeps for others."""
     seen = set()
     for installed in find_installed(module_trees(environ)):
         image = Path(installed.image.path)
-        if image.is_file() and image not in seen:
+        loadable = image.is_file() and (os.access(image, os.R_OK) or image.stat().st_uid == os.getuid())
+        if loadable and image not in seen:
             seen.add(image)
             yield installed.module, image
 

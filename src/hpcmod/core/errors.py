@@ -107,6 +107,9 @@ class UnknownKeyError(HpcmodError):
 ELSEWHERE = "hpcmod install --prefix DIRECTORY (with eb: --prefix=DIRECTORY)"
 """The option that installs below another directory."""
 
+SETS_ELSEWHERE = "hpcmod add --prefix DIRECTORY with the first package, else HPCMOD_PACKAGES_DIR=DIRECTORY for new ones"
+"""The same for a user's packages."""
+
 
 def explain_os_error(err: OSError, elsewhere: str = "") -> HpcmodError:
     """Return an error with a cure for an operating system error: a full disk, a quota, or missing permissions.

@@ -91,7 +91,9 @@ def test_possible_problems_are_warnings_for_an_installation(tmp_path: Path) -> N
     assert [line.partition(":")[0] for line in said] == ["slingshot", "slingshot"]
 
 
-def test_doctor_looks_at_the_images_named_or_at_those_installed(tmp_path: Path) -> None:
+def test_doctor_looks_at_the_images_named_or_at_those_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     good, bad = images(tmp_path)
     named = list(check_fits((good, bad, tmp_path / "none.sif"), {}))
     assert [one.level for one in named] == [OK, FAIL, FAIL]
@@ -101,6 +103,11 @@ def test_doctor_looks_at_the_images_named_or_at_those_installed(tmp_path: Path) 
     install(tmp_path, "Torch/3", bad)
     found = list(check_fits((), {"MODULEPATH": str(tmp_path / "modules")}))
     assert [(one.subject, one.level) for one in found] == [("image Torch/1", OK), ("image Torch/2", FAIL)]
+    monkeypatch.setattr("os.access", lambda path, mode: path != bad)
+    monkeypatch.setattr("os.getuid", lambda: -1)
+    (readable,) = check_fits((), {"MODULEPATH": str(tmp_path / "modules")})
+    assert readable.subject == "image Torch/1", "the other one is kept for a group"
+    monkeypatch.undo()
     site = tmp_path / "site.toml"
     site.write_text(SLINGSHOT)
     (warned,) = check_fits((good,), {"HPCMOD_SITE": str(site)})

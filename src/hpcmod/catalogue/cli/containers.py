@@ -246,9 +246,12 @@ def find_broken(here: Here, text: str) -> Installed | None:
 
 
 def report_copy(here: Here, copies: Copies) -> None:
-    """Report which copy is used, if there is more than one."""
-    if not copies.others:
+    """Report once in a command which copy is used, if there is more than one."""
+    context = click.get_current_context(silent=True)
+    if not copies.others or (context and context.meta.get(__name__) == copies.meant.module):
         return
+    if context:
+        context.meta[__name__] = copies.meant.module
     if here.is_own(copies.meant):
         tell(f"using your own copy of {copies.meant.module}, in {copies.meant.root}")
         return

@@ -16,7 +16,7 @@ import hpcmod
 from hpcmod.core.cli.groups import LazyGroup
 from hpcmod.core.cli.output import CommandFailure, Failure, print_json, print_message, print_text, tell
 from hpcmod.core.cli.verbs import FIRST, HEADINGS, HELP_NAMES, RESUMED
-from hpcmod.core.errors import ELSEWHERE, INTERRUPTED, HpcmodError, explain_os_error
+from hpcmod.core.errors import ELSEWHERE, INTERRUPTED, SETS_ELSEWHERE, HpcmodError, explain_os_error
 from hpcmod.core.log import QUIET, CommandLine, Logger, Traceback, logging_to, read_settings
 from hpcmod.core.text.quote import terminal
 from hpcmod.core.values.text import without_relative_entries
@@ -87,7 +87,7 @@ class _Hpcmod(LazyGroup):
             interrupted = isinstance(fault, KeyboardInterrupt) or isinstance(fault.__context__, KeyboardInterrupt)
             self._end(ctx, interrupted)
         except (HpcmodError, OSError) as fault:
-            elsewhere = ELSEWHERE if ctx.invoked_subcommand == "install" else ""
+            elsewhere = {"install": ELSEWHERE, "add": SETS_ELSEWHERE}.get(ctx.invoked_subcommand or "", "")
             err = explain_os_error(fault, elsewhere) if isinstance(fault, OSError) else fault
             _LOG.debug("exit code %d\n%s", err.exit_code, Traceback())
             if ctx.obj == _AS_JSON:
