@@ -36,7 +36,7 @@ def rule_idle_tasks(job: ScriptContext) -> Iterator[Fault]:
         problem = f"{asked} tasks, perhaps on several nodes, but nothing starts them: {programs[-1].name} runs once"
         cure = f"For threads, write --nodes=1 --ntasks=1 --cpus-per-task={asked}; for ranks, srun before the program."
         yield tasks.line, problem, cure
-    elif nodes and most > 1 and not tasks:
+    elif nodes and most > 1 and not tasks and not job.option("ntasks-per-node"):  # else it may start them itself
         problem = f"{most} nodes, but nothing starts a program on them: {programs[-1].name} runs once, on the first"
         yield nodes.line, problem, "Write --nodes=1, or srun before the program."
 
@@ -74,5 +74,5 @@ def rule_hidden_status(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_no_mail(job: ScriptContext) -> Iterator[Fault]:
     option = job.option("mail-user")
-    if option and option.value and not job.option("mail-type"):
+    if option and option.value and "mail-type" not in job.text:
         yield option.line, "--mail-user without --mail-type: Slurm sends no mail", "Add #SBATCH --mail-type=END,FAIL."

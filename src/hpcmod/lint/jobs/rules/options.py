@@ -25,7 +25,7 @@ _EVENT = "(?:NONE|BEGIN|END|FAIL|REQUEUE|ALL|INVALID_DEPEND|STAGE_OUT|TIME_LIMIT
 _TASKS = r"\[?\d+(?:-\d+(?::\d+)?)?\]?"
 _FORMS = (
     ("ntasks|ntasks-per-.*|cpus-per-.*|threads-per-core", r"0*[1-9]\d*", "a number", "NUMBER"),
-    ("nodes", r"\d+[km]?(?:-\d+[km]?)?(?:,\d+.*)?", "a number of nodes", "NUMBER"),
+    ("nodes", r"\d+[km]?(?:-\d+[km]?)?(?:,\d+.*)?", "a number of nodes (-N; -J is the name)", "NUMBER"),
     ("time", r"(\d+-)?\d+(:\d+){0,2}|\d+-|INFINITE|UNLIMITED", "a time in Slurm's format, which has no units", ""),
     ("mem(?:-per-.pu)?", r"\d+[KMGT]?B?", "an amount of memory", "NUMBERG"),
     ("partition", r"[^][<>]*", "a name", "NAME"),
@@ -59,7 +59,7 @@ def rule_unknown_option(job: ScriptContext) -> Iterator[Fault]:
             problem = f"--{name} is an option of srun: sbatch refuses the script"
             yield option.line, problem, f"Give it to srun: srun --{name}{value} ..."
         elif near:
-            yield option.line, f"sbatch has no option --{name}, and refuses the script", f"Write --{near}{value}."
+            yield option.line, f"sbatch has no option --{name}, and refuses the script", f"Write --{near}{value}"
 
 
 def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
@@ -162,9 +162,10 @@ def rule_repeated_option(job: ScriptContext) -> Iterator[Fault]:
     first: dict[str, Option] = {}
     for option in job.script.options:
         before = first.setdefault(option.name, option)
-        if option.name in _LAST_COUNTS and before.value != option.value:
+        refused = _refused_value(option.name, option.value)[0] or _refused_value(option.name, before.value)[0]
+        if option.name in _LAST_COUNTS and before.value != option.value and not refused:
             problem = f"--{option.name}={option.value} replaces --{option.name}={before.value} of line {before.line}"
-            yield option.line, problem, "Remove one of the two."
+            yield option.line, problem, f"Remove one of the two{', or call it --error' * (option.name == 'output')}."
 
 
 def rule_log_directory(job: ScriptContext) -> Iterator[Fault]:

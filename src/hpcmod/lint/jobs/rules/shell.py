@@ -125,7 +125,7 @@ def rule_unset_variable(job: ScriptContext) -> Iterator[Fault]:
         near = get_close_matches(name, alike - read, 1, likeness) or get_close_matches(name, alike, 1, likeness)
         if name.endswith("_") and name[:-1] in VARIABLES | job.names:
             yield line, f"bash reads ${name} as one name, which nothing sets", f"Write ${{{name[:-1]}}}_"
-        elif near and name not in VARIABLES:
+        elif near and name not in VARIABLES and not re.search(rf"^\s*#.*\b{name}\b", job.text, re.MULTILINE):
             yield line, f"${name} is not set, but {near[0]} is", f"If you mean {near[0]}, write it in both places."
 
 

@@ -69,7 +69,7 @@ def rule_directive_variable(job: ScriptContext) -> Iterator[Fault]:
         given = f"--{option.name}={option.value}: no shell reads #SBATCH lines"
         if option.value.startswith("~/"):
             yield option.line, f"{given}, so ~ stays as it is", "Write the full path."
-        if re.search(r"\$\w|\$\{|\$\(|`", option.value):
+        if option.name != "job-name" and re.search(r"\$\w|\$\{|\$\(|`", option.value):
             cure = "Write the value itself; in file names %j is the job, %x its name, %u the user."
             yield option.line, f"{given}, so the variable is not expanded", cure
 
@@ -116,8 +116,8 @@ def rule_cpus_per_gpu(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_export_none(job: ScriptContext) -> Iterator[Fault]:
     asked = job.option("export")
-    named = any("SLURM_EXPORT_ENV" in word.text for call in job.calls for word in call.words)
-    told = named or all(_exports_all(call.of_srun("export")) for call in job.steps)
+    named = any(re.search("SLURM_EXPORT_ENV|^slurm_setup$", word.text) for call in job.calls for word in call.words)
+    told = named or all(_exports_all(call.of_srun("export")) for call in job.steps)  # slurm_setup: a module at LRZ
     if asked and asked.value and not _exports_all(asked) and not told:
         problem = f"--export={asked.value} applies to every srun too: modules loaded here do not reach the ranks"
         yield asked.line, problem, "Add `unset SLURM_EXPORT_ENV` before the first srun, or srun --export=ALL."
