@@ -49,6 +49,15 @@ def in_shell(tool: ModuleTool, modules: Path, snippet: str, **env: str) -> Done:
     return tool(snippet, modules, **prefix, **command, **env)
 
 
+def test_lmod_keeps_easybuilds_defaults_in_tcl_too(lmod: ModuleTool, tmp_path: Path) -> None:
+    """An easyconfig of hpcmod gives Lmod the module in Tcl, if the site's modules are."""
+    modules = setup(lmod, "--output", tmp_path / "site")
+    for path in modules.glob("hpcmod/*.lua"):
+        path.unlink()
+    done = in_shell(lmod, modules, 'module load hpcmod; echo "${EASYBUILD_MODULES_TOOL-unset}"')
+    assert (done.returncode, done.stdout) == (0, "unset\n")
+
+
 def test_after_module_load_plain_eb_installs_from_the_catalogue(
     module_env: ModuleTool, catalogue: Catalogue, tmp_path: Path
 ) -> None:
