@@ -102,7 +102,7 @@ def test_containers_published_with_another_profile_change_to_one_that_is_named(p
     ours.write_text('name = "ours"\nextends = "generic"\n')
     site = replace(published, variables={"HPCMOD_SITE": str(ours)})
     assert "For other machines" in site.does("ls").stderr
-    assert "catalogue refresh NAME --site ours" in site.hpcmod("catalogue", "refresh").stderr
+    assert "catalogue refresh NAME --site FILE (of ours)" in site.hpcmod("catalogue", "refresh").stderr
     assert site.hpcmod("catalogue", "refresh", "--site", str(ours)).returncode == 2
     assert "profile: here -> ours" in site.does("catalogue", "refresh", "Toy", "--site", str(ours), "--dry-run").stdout
     site.does("catalogue", "refresh", "Toy", "--site", str(ours))

@@ -106,7 +106,7 @@ def _check_site(records: Iterable[CatalogueRecord], site: Site) -> None:
     if other:
         raise BadInputError(
             f"published with the profile {', '.join(other)}, but the profile of this machine is {site.name}",
-            f"To keep: --site {other[0]}. To change: hpcmod catalogue refresh NAME --site {site.name}, or its FILE",
+            f"To keep: --site {other[0]}. To change: hpcmod catalogue refresh NAME --site FILE (of {site.name})",
         )
 
 
