@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 52889,  # 1 more: a folder; 7: slips; 2: signers; 7: restricted images
+    "tests/unit": 52895,  # 1 more: a folder; 7: slips; 2: signers; 7: restricted images
     "docs": 122,  # 2 more: a list of examples
     "docs/examples": 516,  # programs that run, with their pages
     "docs/explanation": 1069,  # 83 more: a comparison with other tools; 4: signers; 2: a round of outputs
