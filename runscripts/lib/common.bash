@@ -49,9 +49,9 @@ in_container() { [[ ${APPTAINER_CONTAINER-} || ${SINGULARITY_CONTAINER-} || -d /
 # --- From here on: for the run scripts. bin/ and in-environment do not read it.
 [[ ! ${_starts_container-} ]] || return 0
 
-# Search for errors, which is thirty times faster than matching the whole grammar; the searches are separate, because one
-# that can start at any character slows down all. Outside the brackets: a character that host names do not contain, a host
-# that starts with a punctuation character, unpaired brackets. Inside: anything but numbers and ranges.
+# Search for errors: matching the whole grammar takes thirty times as long, and one search that can start anywhere slows down
+# all. Outside the brackets: characters that host names do not contain, or do not start with, unpaired brackets. Inside:
+# anything but numbers and ranges.
 _no_host_list='[^],A-Za-z0-9._[-]|,[._-]|\[[],-]|[,-]\]|\][^[]*\]'
 _no_opening='^([._-]|[^[]*\])'
 _no_closing='\[[^]]*(\[|$)'
@@ -77,8 +77,8 @@ first_host() {
   done
 }
 
-# parts[1], parts[3], ... are ascending ranges, none longer than Slurm accepts. Lists of more than 250 ranges come from
-# Slurm, not from people: the rest is not checked, because each comparison costs some microseconds.
+# parts[1], parts[3], ... are ascending ranges, none longer than Slurm accepts. Only the first 250 are checked: longer lists
+# come from Slurm, not from people.
 ranges_rise() {
   local IFS=- i j low high left=250
   local -a ends

@@ -197,7 +197,7 @@ each_cache() { # COMMAND
   done
 }
 
-# Any rank may be the first, so none waits for another: the others find the directories in place.
+# Any rank may be the first: none waits for another.
 make_caches() {
   [[ " ${_why[*]}" == *node-local* ]] || return 0
   own_cache_directory
@@ -213,7 +213,7 @@ own_cache_directory() {
   fi
 }
 
-# Write a file of 4 kB, once, and keep it: this fails on a full disk or an exceeded quota.
+# A file of 4 kB fails on a full disk or an exceeded quota.
 has_space() { # DIRECTORY
   [[ -s $1/.space ]] || { printf '%4096s' '' >"$1/.space"; } 2>/dev/null
 }

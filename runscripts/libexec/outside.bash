@@ -64,8 +64,7 @@ run_in_image() { # COMMAND ARGS
 }
 
 # Keep the host's Python out of the container: _guard of settings.bash. Variables that were set before the module was loaded
-# are known by a variable of the module. HPCMOD_KEEP_ENV lists variables to pass on nevertheless; a value that the user set for
-# the container wins over all.
+# are known by a variable of the module. HPCMOD_KEEP_ENV lists variables to pass on; what the user set for the container wins.
 guard_container() {
   local i name value note
   for ((i = 0; i < ${#_guard[@]}; i += 3)); do
@@ -123,9 +122,7 @@ offer_host_commands() { # -> _host_directory
   start_host_helper
 }
 
-bind_host_commands() {
-  [[ ! $_host_directory ]] || bind_host_directory
-}
+bind_host_commands() { [[ ! $_host_directory ]] || bind_host_directory; }
 
 # A host program that calls python3 means the host's. Users and their own scripts mean the container's.
 # -> REPLY: the host's command, if the caller is a host program and the host has this command
@@ -139,7 +136,7 @@ find_for_host() { # ARGS
   { mapfile -d '' -t words <"/proc/$PPID/cmdline"; } 2>/dev/null || return 1
   if [[ ${words[0]##*/}${words[1]-} == bash-c && ${words[2]-} != *$'\n'* ]]; then # bash 4 stays until its end
     read -r stat <"/proc/$PPID/stat" && read -r _ stat _ <<<"${stat##*) }"
-    { mapfile -d '' -t words <"/proc/$stat/cmdline"; } 2>/dev/null # fails for 0: the parent is outside of this namespace
+    { mapfile -d '' -t words <"/proc/$stat/cmdline"; } 2>/dev/null # 0: outside of it
   fi
   set -- "${words[@]:1}"
   while [[ ${1-} == -* ]]; do

@@ -21,7 +21,8 @@ end
 local backslash = convertToCanonical(LmodVersion()) < convertToCanonical("8.1.10") and "\\\\" or "\\"
 local in_csh = mode() == "load" and string.find(shell, "^t?csh$")
 local function put(name, value)
-    if in_csh and string.find(value, "{", 1, true) then return execute{cmd = set_in_csh(name, value), modeA = {"load"}} end
+    local line = in_csh and string.find(value, "{", 1, true) and set_in_csh(name, value)
+    if line then return execute{cmd = line, modeA = {"load"}} end
     setenv(name, (string.gsub(value, "\\", backslash)))
 end
 
