@@ -289,7 +289,7 @@ def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
     yield "built for", " ".join(content.targets)
     yield "compat", publication.compat
     yield "size", format_size(record.size)
-    yield from (("sha256", record.sha256), ("reference", publication.origin), ("signature", publication.signature))
+    yield from (("sha256", record.sha256), ("reference", publication.origin), ("verified", publication.signature))
     yield from (("easyconfig", publication.easyconfig), ("sbom", content.sbom))
     yield "published", f"{publication.published} by {publication.publisher}" if publication.published else ""
     for check in record.checks:
