@@ -20,8 +20,8 @@ CEILINGS = {
     "src/hpcmod/images": 9947,  # 51 more: bundles, as cosign 3 makes them; 201: signers without a key, attestations
     "src/hpcmod/modules": 5375,
     "src/hpcmod/compat": 3515,
-    "src/hpcmod/catalogue": 11812,  # 1: Lmod in Tcl; 9: no key for a container; 3: a copy is named once
-    "src/hpcmod/jobs": 3325,
+    "src/hpcmod/catalogue": 11816,  # 4: what is retired by its date; 1: Lmod in Tcl; 9: no key for a container; 3: a copy is named once
+    "src/hpcmod/jobs": 3329,  # 4: a job of a retired container
     "src/hpcmod/doctor": 1899,  # 34 more: the schema of profiles
     "src/hpcmod/packages": 6825,  # 15 more: a lock for other machines, a single package in words
     "src/hpcmod/building": 2702,  # 42 more: the shape of a recipe
@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 52895,  # 1 more: a folder; 7: slips; 2: signers; 7: restricted images
+    "tests/unit": 52923,  # 28: a job of a retired container, a built checkout; 1 more: a folder; 7: slips; 2: signers; 7: restricted images
     "docs": 122,  # 2 more: a list of examples
     "docs/examples": 516,  # programs that run, with their pages
     "docs/explanation": 1069,  # 83 more: a comparison with other tools; 4: signers; 2: a round of outputs
@@ -66,6 +66,8 @@ def folders_without_ceiling() -> Iterator[str]:
     for top in (CHECKOUT, *(CHECKOUT / name for name in ("src/hpcmod", "tests", "docs"))):
         for folder in sorted(path for path in top.iterdir() if path.is_dir() and "." not in path.name):
             name = folder.relative_to(CHECKOUT).as_posix()
+            if name in ("build", "dist"):  # left by pip and dev/release
+                continue
             if name not in CEILINGS and not any(part.startswith(f"{name}/") for part in CEILINGS):
                 yield from [name] if any(map(is_counted, folder.rglob("*"))) else []
 

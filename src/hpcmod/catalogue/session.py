@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 
 from hpcmod.catalogue.records.store import find_catalogues, software_of
@@ -71,10 +73,12 @@ def check_advisories(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def retired_installations(environ: Mapping[str, str]) -> frozenset[Path]:
-    """Return the roots of the installations that this machine's catalogues have retired."""
+    """Return the roots of the installations that this machine's catalogues have retired, and that do not load today."""
+    today = time.strftime("%Y-%m-%d", time.gmtime())
     try:
         listed = find_catalogues(load_site(None, environ), environ, tell=lambda _: None)
     except HpcmodError:  # check_advisories reports it
         return frozenset()
     records = ((catalogue, record) for catalogue in listed for record in catalogue.records())
-    return frozenset(software_of(catalogue, record) for catalogue, record in records if record.state == "retired")
+    retired = (each for each in records if each[1].state == "retired" and each[1].notice.until <= today)
+    return frozenset(starmap(software_of, retired))

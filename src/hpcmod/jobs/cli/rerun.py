@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from hpcmod.catalogue import retired_installations
 from hpcmod.core.cli.output import print_data, print_json, tell
 from hpcmod.core.errors import BadInputError, NotFoundError, VerificationError
 from hpcmod.core.fs.reading import UnusableFileError, read_text
@@ -81,6 +82,9 @@ def _check_module(written: WrittenJob, origin: str) -> Installed | None:
         )
     if found is None:
         return None
+    if found.root in retired_installations(os.environ):
+        why = f"{found.module} was retired, and no longer loads"
+        raise NotFoundError(why, f"Which to use now: hpcmod info {found.module}")
     image = Path(found.image.path)
     if not image.is_file():
         raise NotFoundError(f"the image of {found.module} is gone: {image}", f"hpcmod update {found.module}")
