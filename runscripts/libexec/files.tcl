@@ -30,7 +30,6 @@ proc hpcmod::binds {} {
     variable unloading; variable loading; variable memory; variable container; variable state
     variable missing {}; variable unbindable {}; variable taken
     array unset taken
-    array set taken {}
     set bind {SINGULARITY_BIND APPTAINER_BIND}
     set bindpath {SINGULARITY_BINDPATH APPTAINER_BINDPATH}
     # Apptainer warns if only one of a pair is set, even if empty.

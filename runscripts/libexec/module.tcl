@@ -8,8 +8,8 @@ if {[info commands setPutMode] ne ""} { # a command of Lmod only
 }
 namespace eval hpcmod {
     variable loading [module-info mode load]
-    array unset ::hpcmod::container
-    array set ::hpcmod::container [array get ::container]
+    # The tool's library in C reads above U+FFFF otherwise.
+    array set ::hpcmod::container [encoding convertfrom utf-8 [encoding convertto utf-8 [array get ::container]]]
     variable module $container(module)
     variable mark $container(mark)
     variable memory _HPCMOD_$mark
@@ -90,8 +90,6 @@ proc hpcmod::destination {bind} {
     return [expr {[string length $place] > 1 ? [string trimright $place /] : $place}]
 }
 
-proc hpcmod::itself {entry} { return $entry }
-
 # Return the user's entries of a pair of lists, each destination once, without those in the array of that name.
 proc hpcmod::users_entries {names separator key taken_name} {
     upvar $taken_name taken
@@ -112,10 +110,9 @@ proc hpcmod::prepend {names ours separator user} {
 
 proc hpcmod::container_path {} {
     variable container; variable state; variable unloading
-    array set seen {}
     if {!$unloading} { set state(PATHS) [llength $container(path)] }
     set names {SINGULARITYENV_PREPEND_PATH APPTAINERENV_PREPEND_PATH}
-    prepend $names $container(path) : [users_entries $names : itself seen]
+    prepend $names $container(path) : [users_entries $names : list seen]
 }
 
 # Return why the module must not be loaded, or nothing. Only one container with a whole Python environment is loaded, unless
