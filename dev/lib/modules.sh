@@ -1,8 +1,7 @@
 # The two module tools: Lmod from its Debian package, and Environment Modules 5, only unpacked.
 # shellcheck shell=bash disable=SC2034,SC2154  # see paths.sh
 
-lmod_root=/usr/share/lmod/lmod
-if [[ -n ${LMOD_CMD:-} ]]; then lmod_root=$(dirname "$(dirname "$LMOD_CMD")"); fi
+lmod_root=$(dirname "$(dirname "${LMOD_CMD:-/usr/share/lmod/lmod/libexec/lmod}")")
 lmod_init=$lmod_root/init/bash
 lmod_cmd=$lmod_root/libexec/lmod
 modulecmd=$stack/envmodules/usr/lib/$(uname -m)-linux-gnu/modulecmd.tcl
@@ -17,5 +16,6 @@ unpack_modules() { # unpack_modules DIR SUITE
     rm -rf "$work" "$1"
     debian_download "$work" "$2" environment-modules
     dpkg-deb -x "$work"/environment-modules_*.deb "$1"
+    sed -i -E "s|(set libdir )\{?(/usr/lib/[^}]*)\}?$|\1{$1\2}|" "$1"/usr/lib/*/modulecmd.tcl # its library in C, as at sites
     rm -rf "$work"
 }
