@@ -216,7 +216,7 @@ def group_ranks(ranks: Iterable[RankState]) -> tuple[Doing, ...]:
 def describe(rank: RankState) -> tuple[str, bool]:
     """Return what a rank does, in words, and whether it waits for other ranks."""
     if not rank.frames:
-        usage = "uses a core" if rank.cpu > 0.5 else "uses no CPU"
+        usage = "using a core" if rank.cpu > 0.5 else "using no CPU"
         kernel = f", in {rank.kernel}" if re.fullmatch(r"[a-z_]\w{2,}", rank.kernel) else ""
         return f"{STATES.get(rank.state, 'in an unknown state')}, {usage}{kernel}", False
     own = next((frame for frame in rank.frames if not any(part in frame.file for part in LIBRARIES)), None)

@@ -161,10 +161,10 @@ def test_a_rank_in_its_own_code(state: str, cpu: float, words: str) -> None:
 def test_without_a_stack_the_state_and_the_cpu_are_reported() -> None:
     (rank,) = ranks_of_answers(answer("n", {0: None}, state="D", wchan="cl_sync_io_wait", problem="not\nallowed"))
     assert rank.problem == "not allowed"
-    assert describe(rank) == ("waiting for a disk or a file system, uses no CPU, in cl_sync_io_wait", False)
+    assert describe(rank) == ("waiting for a disk or a file system, using no CPU, in cl_sync_io_wait", False)
     groups = group_ranks([rank])
     assert list(map(tell_group, groups)) == [
-        "rank 0 (n) is waiting for a disk or a file system, uses no CPU, in cl_sync_io_wait"
+        "rank 0 (n) is waiting for a disk or a file system, using no CPU, in cl_sync_io_wait"
     ]
     assert not judge_hang(groups, 1).hangs and "Without stacks" in judge_hang(groups, 1).sentence
     assert judge_hang((), 4).sentence == "No rank waits for another in a way that is known."
