@@ -260,7 +260,7 @@ def _pack(layer: Path, plan: StatePlan, own_set: PackageSet) -> tuple[int, str]:
         descriptor, name = opened.enter_context(own_set.tree.parent(plan.file))
         partial = opened.enter_context(replacing(Path(f"/proc/self/fd/{descriptor}", name)))
         with partial.open("x+b") as file:
-            packed = pack_directory(top, file, compression="zstd", mtime=SOURCE_TIME)
+            packed = pack_directory(top, file, compression="gzip", mtime=SOURCE_TIME)  # which every runtime reads
             os.fchmod(file.fileno(), _PACKED_MODE)
             file.flush()
             os.fsync(file.fileno())
