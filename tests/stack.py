@@ -173,6 +173,7 @@ class EasyBuild:
             "EASYBUILD_ROBOT_PATHS": f"{CHECKOUT / 'easyconfigs'}:",
             "EASYBUILD_TMPDIR": str(self.top / "tmp"),
             "EASYBUILD_MODULES_TOOL": tool,
+            "EASYBUILD_OUTPUT_STYLE": "basic",  # rich, which sigstore needs, breaks lines
             "EASYBUILD_MODULE_SYNTAX": self.syntax,
             "FANCYLOGGER_IGNORE_MPI4PY": "1",
             "PYTHONOPTIMIZE": "0",  # `python -O`, the default, recompiles the standard library in each `eb`

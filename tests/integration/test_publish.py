@@ -19,6 +19,7 @@ import pytest
 from tests import corpus
 from tests.integration.conftest import make_images
 from tests.integration.publishing import Site, make_site, make_vendor_image
+from tests.signatures import make_key
 from tests.stack import ModuleTool, Stack
 from tests.walkthroughs import blocks
 
@@ -409,6 +410,7 @@ def test_the_commands_of_the_page_do_what_it_says(lmod: ModuleTool, tiny_sif: Pa
     shutil.move(one, tmp_path / "torch.sif")
     shutil.move(two, tmp_path / "torch-new.sif")
     make_vendor_image(tiny_sif, tmp_path)
+    make_key(tmp_path, "signing")
     site = Site(lmod, tmp_path)
     mine = {
         "/appl/containers": str(site.catalogue),
@@ -427,5 +429,5 @@ def test_the_commands_of_the_page_do_what_it_says(lmod: ModuleTool, tiny_sif: Pa
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.findall("this image is generation (one|two)", done.stderr) == ["one", "two"]
     assert [line["verb"] for line in site.journal()] == [
-        *("publish", "publish", "publish", "promote", "deprecate", "retire", "restore", "undo restore")
+        *("publish", "publish", "publish", "publish", "promote", "deprecate", "retire", "restore", "undo restore")
     ]

@@ -23,6 +23,9 @@ _NEUTRAL = Path("/")
 
 _FILES = ("HPCMOD_CACHE", "HPCMOD_LOCK", "HPCMOD_LOG_FILE")
 
+_PLAIN = {"EASYBUILD_OUTPUT_STYLE": "basic"}
+"""With the Python package rich, EasyBuild breaks lines, also in paths."""
+
 _EB_LOG = re.compile(r"(?:log file\(s\)|in case of crash) (/.+)")
 
 EXIT_CODE_FILE = "HPCMOD_EXIT_CODE_FILE"
@@ -45,7 +48,8 @@ def call_eb(
     """
     with tempfile.TemporaryDirectory(prefix="hpcmod-") as directory:
         report = Path(directory, "exit-code")
-        command, ours = [find_eb(environ), *arguments], {**isolated(environ), EXIT_CODE_FILE: str(report)}
+        ours = {**isolated(environ), EXIT_CODE_FILE: str(report), **_PLAIN}
+        command = [find_eb(environ), *arguments]
         if shown or current_settings().level:
             stdout = None if shown else TO_STDERR
             return _translate(call(command, env=ours, cwd=_NEUTRAL, stdout=stdout, tied=True), report)
