@@ -36,7 +36,7 @@ CEILINGS = {
     "tests/faults": 1845,
     "tests/fuzz": 700,
     "tests/integration": 12303,  # completion by the module, upgrades, signers, attestations, a signed publication
-    "tests/jobs": 2465,
+    "tests/jobs": 2605,
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
@@ -45,7 +45,7 @@ CEILINGS = {
     "docs/examples": 516,  # programs that run, with their pages
     "docs/explanation": 1069,  # 83 more: a comparison with other tools; 4: signers; 2: a round of outputs
     "docs/how-to": 4297,  # 1 more: examples; 2: a profile written later
-    "docs/reference": 1761,  # 67 more: profiles in an editor, known limits on one page; 4: rows of versions
+    "docs/reference": 1764,  # 67: profiles in an editor, known limits; 4: rows of versions; 3: lint
     "docs/tutorial": 350,  # 110 more: the first ten minutes on a cluster
     "runscripts": 6500,  # 3: pip and ~/.local
     "easyblocks": 605,

@@ -61,7 +61,9 @@ def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
         except BadInputError:
             continue
         written += 1
-        assert lint_job(text, site) == (), text
+        # ranks that share GPUs are the user's choice, and lint reports them
+        chosen = {"shared-gpus"} if share else set()
+        assert [fault for fault in lint_job(text, site) if fault.rule not in chosen] == [], text
     assert written >= 12 / EVERY
 
 

@@ -61,9 +61,6 @@ VARIABLES = {
 }  # fmt: skip
 """Variables of a job or a task: sbatch(1) and srun(1), output environment variables."""
 
-OF_OPTIONS = {"SLURM_" + name for name in ("CPUS_PER_TASK", "CPUS_PER_GPU", "GPUS", "GPUS_PER_NODE", "NTASKS_PER_NODE")}
-"""Variables that Slurm sets only if their option is given (sbatch(1), output environment variables)."""
-
 OF_OTHER_SCHEDULERS = {
     "PBS_NODEFILE": "SLURM_JOB_NODELIST", "PBS_ARRAY_INDEX": "SLURM_ARRAY_TASK_ID", "PBS_NP": "SLURM_NTASKS",
     "LSB_JOBID": "SLURM_JOB_ID", "LSB_JOBINDEX": "SLURM_ARRAY_TASK_ID", "LS_SUBCWD": "SLURM_SUBMIT_DIR",

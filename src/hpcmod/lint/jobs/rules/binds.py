@@ -39,6 +39,15 @@ def rule_bind_replaced(job: ScriptContext) -> Iterator[Fault]:
             yield variable.line, problem, cure
 
 
+def rule_tilde(job: ScriptContext) -> Iterator[Fault]:
+    for call in job.own:
+        in_word = r"--[\w-]+=[\"']?~/|[\"']~/|[^~=\s\"']+:~/" if call.container else r"[\"']~/"
+        for word in call.words if call.container or call.name in TOOLS else ():
+            if re.match(in_word, word.text):
+                cure = f"Write {word.text.replace('~', '$HOME', 1)}."
+                yield word.line, "bash expands ~ only at the beginning of a word", cure
+
+
 def rule_no_gpu_flag(job: ScriptContext) -> Iterator[Fault]:
     # For AMD the flag only adds the host's libraries: the devices are in every container.
     if job.site.gpu.vendor != "nvidia" or not (job.node_type and job.node_type.gpus and job.asks_for_gpus()):
@@ -63,3 +72,13 @@ def rule_wrong_gpu_flag(job: ScriptContext) -> Iterator[Fault]:
     for call in job.calls:
         if wrong in call.flags:
             yield call.line, f"--{wrong}, but the GPUs of {job.site.name} are made by {vendor}", "Remove it."
+
+
+def rule_clean_environment(job: ScriptContext) -> Iterator[Fault]:
+    for call in job.calls:
+        several = call.container and call.srun is not None and (job.ranks(call) or 1) > 1
+        for option in call.container.options if call.container and several else ():
+            if option.name in ("cleanenv", "containall"):
+                also = ", and the node's /tmp and devices" if option.name != "cleanenv" else ""
+                problem = f"--{option.name} hides the variables that Slurm sets for each rank{also}"
+                yield option.line, problem, "Remove it: the run scripts already exclude the host's Python."

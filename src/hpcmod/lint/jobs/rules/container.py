@@ -61,12 +61,32 @@ def rule_runtime_not_loaded(job: ScriptContext) -> Iterator[Fault]:
         yield started[0].line, problem, f"Add module load {needed[1]} above."
 
 
+def rule_literal_sif(job: ScriptContext) -> Iterator[Fault]:
+    for image, _ in job.images:
+        if re.match(r"'\$\{?SIF", image.text):
+            yield image.line, "the variable is not expanded in single quotes", 'Write "$SIF".'
+
+
+def rule_not_an_image(job: ScriptContext) -> Iterator[Fault]:
+    for image, call in job.images:
+        if call.container and re.match(r"\.?/[^:$,]*(?::/|,)", image.plain) and "://" not in image.plain:
+            problem = f"{call.container.verb} takes {image.plain}, a bind path, as the image"
+            yield image.line, problem, f"Write --bind {image.plain}."
+
+
 def rule_registry_image(job: ScriptContext) -> Iterator[Fault]:
     for image, call in job.images:
         reference = job.expand(image.plain)
         if _NO_SIF.match(reference) and call.srun is not None and (job.ranks(call) or 1) > 1:
             problem = "every task fetches and converts the image when the job starts"
             yield image.line, problem, f"Run hpcmod fetch {reference} once, before sbatch, and use the SIF here."
+
+
+def rule_no_container(job: ScriptContext) -> Iterator[Fault]:
+    for call in job.calls:
+        if not call.container and call.name in ("conda-python-distributed", "conda-python-simple", "run-in-env"):
+            problem = f"{call.name} is a command of the container, not of the host"
+            yield call.line, problem, 'Put singularity exec "$SIF" before it.'
 
 
 def rule_nothing_in_container(job: ScriptContext) -> Iterator[Fault]:
@@ -85,3 +105,17 @@ def rule_options_behind_image(job: ScriptContext) -> Iterator[Fault]:
         if verb in ("exec", "shell") and re.match(r"--?[A-Za-z]", first) and not may_be_flag:
             problem = f"the program follows the image, so {first} would be run as a program"
             yield call.program[0].line, problem, f"Write {call.runtime} {verb} {first} ... before the image."
+
+
+def rule_install_in_job(job: ScriptContext) -> Iterator[Fault]:
+    for call in job.calls:
+        installs = re.match(r"(?:\S*python[\d.]* -m )?pip[\d.]* install\b", call.arguments())
+        elsewhere = re.search(r" (?:--target|--prefix|--user|-t)(?: |$)", call.arguments())
+        writable = call.flags & {"overlay", "writable"}
+        if call.container and installs and not writable and (call.srun is not None or not elsewhere):
+            many = (job.ranks(call) or 1) if call.srun is not None else 1
+            problem = "the image is read-only: pip install fails in it, or writes to the home directory"
+            if many > 1:
+                problem = f"{many} tasks run pip install at the same time, in a read-only image or one home directory"
+            cure = "Install packages once, before the job: `hpcmod add`, or your own venv."
+            yield call.program[0].line, problem, cure

@@ -50,9 +50,6 @@ def rule_signal(job: ScriptContext) -> Iterator[Fault]:
     elif not to_shell and caught:
         problem = f"without B: {signal} is sent only to the steps, and the trap on line {caught[0].line} never runs"
         yield option.line, problem, f"Write --signal=B:{option.value}."
-    elif not to_shell and any(call.name not in TOOLS for call in job.calls) and not re.search("run|mpi", job.text):
-        problem = f"without B: {signal} is sent only to steps, and this script starts none by srun"
-        yield option.line, problem, "Start the program by srun, or write B: and a trap that passes the signal on."
 
 
 def rule_no_wait(job: ScriptContext) -> Iterator[Fault]:

@@ -140,22 +140,6 @@ def rule_contradiction(job: ScriptContext) -> Iterator[Fault]:
         if int(total.value) != product:
             problem = f"{total.value} tasks, but {nodes.value} nodes with {each} tasks each make {product}"
             yield total.line, problem, f"Remove --ntasks, or write --ntasks={product}."
-    elif total and each and not nodes and total.value.isdecimal() and int(total.value) < each:
-        problem = f"--ntasks={total.value} counts, and not the {each} of --ntasks-per-node"
-        yield total.line, problem, "Remove one of the two."
-    named, most = job.option("nodelist"), nodes.value.rpartition("-")[2] if nodes else ""
-    if named and most.isdecimal() and _count_hosts(named.value) > int(most):
-        problem = f"{named.value} are more than {most} nodes: sbatch refuses the script"
-        yield named.line, problem, "Name as many nodes as --nodes requests, or remove --nodelist."
-
-
-def _count_hosts(nodes: str) -> int:
-    """Return how many nodes a list names, as nid[001-004,7] or a,b; 0 if it is a file or a variable."""
-    count = 0
-    for part in () if re.search(r"[/$<>{}]", nodes) else re.findall(r"[^][,]+(?:\[[\d,-]*\])?", nodes):
-        for first, last in re.findall(r"(\d+)(?:-(\d+))?", part.partition("[")[2]) or [("1", "")]:
-            count += int(last or first) - int(first) + 1
-    return count
 
 
 def rule_repeated_option(job: ScriptContext) -> Iterator[Fault]:

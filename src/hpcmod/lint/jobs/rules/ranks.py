@@ -37,9 +37,20 @@ def rule_master_addr(job: ScriptContext) -> Iterator[Fault]:
         is_read = is_last and (variable.exported or f"${variable.name}" in job.text.replace("{", ""))
         if variable.name.endswith("MASTER_ADDR") and problem and is_read:
             cure = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1), before srun.'
-            ours = any(call.name == "conda-python-distributed" for call in job.calls)
-            told = "Omit it: conda-python-distributed sets it correctly on every rank." if ours else cure
-            yield variable.line, f"MASTER_ADDR={variable.value}: {problem}", told
+            yield variable.line, f"MASTER_ADDR={variable.value}: {problem}", _omit_or(job, cure)
+
+
+def rule_changing_port(job: ScriptContext) -> Iterator[Fault]:
+    for variable, _ in job.settings:
+        problem = _wrong_port(job.expand(variable.value), in_step=variable.in_step)
+        if variable.name.endswith("MASTER_PORT") and problem:
+            cure = _omit_or(job, "export MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)), before srun.")
+            yield variable.line, f"MASTER_PORT={variable.value}: {problem}", cure
+
+
+def _omit_or(job: ScriptContext, cure: str) -> str:
+    ours = any(call.name == "conda-python-distributed" for call in job.calls)
+    return "Omit it: conda-python-distributed sets it correctly on every rank." if ours else cure
 
 
 _ADDRESSES = (
@@ -69,6 +80,21 @@ def _wrong_address(value: str, *, several: bool, in_step: bool) -> str:
         return "each node would use its own name"
     tried = (*_ADDRESSES, *(_ADDRESSES_OF_SEVERAL if several else ()))
     return next((problem for pattern, problem in tried if re.fullmatch(pattern, value, re.DOTALL)), "")
+
+
+_PORTS = (
+    (r"\$\{?RANDOM\}?", "sometimes below 1024, where only root may listen, or a port in use"),
+    (r"\$\{?SLURM_JOB_?ID\}?", "job IDs exceed 65535, the highest port"),
+    (r"\$\(\(\s*\$?\{?SLURM_JOB_?ID\}?\s*%\s*\d+\s*\)\)", "sometimes below 1024, where only root may listen"),
+    (r"0*(?:\d{1,3}|10[01]\d|102[0-3])", "only root may listen on it"),
+)
+_OF_EACH_RANK = r"RANDOM|shuf|\.bind\(|SLURM_(?:PROCID|LOCALID|NODEID)|\bss\b|netstat"
+
+
+def _wrong_port(value: str, *, in_step: bool) -> str:
+    if in_step and re.search(_OF_EACH_RANK, value):
+        return "every rank has a different port, and they do not connect"
+    return next((problem for pattern, problem in _PORTS if re.fullmatch(pattern, value)), "")
 
 
 def rule_mask_reserved(job: ScriptContext) -> Iterator[Fault]:

@@ -8,17 +8,21 @@ from difflib import get_close_matches
 from itertools import accumulate
 
 from hpcmod.lint.jobs.reading.context import MODULE_COMMAND, Fault, ScriptContext
-from hpcmod.lint.jobs.reading.slurm_names import OF_OPTIONS, OF_OTHER_SCHEDULERS, VARIABLES
+from hpcmod.lint.jobs.reading.slurm_names import OF_OTHER_SCHEDULERS, VARIABLES
 
 _USED = re.compile(r"\$(?:\{(\w+)([^}]*)\}|(\w+))")
 _DASHES = "".join(chr(code) for code in (*range(0x2010, 0x2015), 0x2212))
 _QUOTES = "".join(chr(code) for code in (*range(0x2018, 0x2020), 0xB4, 0xAB, 0xBB))
 _DASHED = rf"-?[{_DASHES}][-{_DASHES}]*[A-Za-z]"
 _OF_MODULE = ("load", "unload", "avail", "purge", "list", "swap", "use", "restore")
-_LEFT = re.compile(r"<[^<>\n$\"']*(?<![a-z])(?:your|path)(?![a-z])(?:[^<>\n]*>|[\w-]*)", re.IGNORECASE)
-"""A placeholder, whose end may be missing."""
-_JOINED = re.compile(r"(?:^|[;&|]|\b(?:if|while|elif|until))\s*\[\s[^][]*[^][\s]\]\s*(?:;|$|&&|\|\|)")
-"""A test whose last word ends with the bracket."""
+_FOR_PROGRAMS = re.compile(
+    r"(?:NCCL|RCCL|FI|MIOPEN|HSA|HIP|ROCR|CUDA|OMP|MPICH|UCX|GLOO|TORCH|PYTORCH|TRITON|SINGULARITYENV|"
+    r"APPTAINERENV|SINGULARITY|APPTAINER|TOKENIZERS)_\w+|PYTHONPATH|WANDB_(?:API_KEY|MODE|PROJECT|ENTITY|DIR)|"
+    r"HF_(?:HOME|TOKEN|(?:HUB|DATASETS)_\w+)"
+)
+_OF_SCRIPTS = re.compile(
+    r"(?:SINGULARITY|APPTAINER)_(?:IMAGE|FILE|PATH|SIF|CONTAINER|CMD|EXEC|ARGS|OPTS|OPTIONS)\w*|\w+_SIF|NCCL_TESTS?_\w+"
+)
 _OWN_DIRECTORY = re.compile(
     r"dirname\s+(?:--\s+)?[\"']?\$(?:0\b|\{0\}|\{?BASH_SOURCE)|"
     r"(?:readlink|realpath)\s[^()]*\$\{?(?:0\b|BASH_SOURCE)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/"
@@ -35,17 +39,6 @@ def rule_syntax(job: ScriptContext) -> Iterator[Fault]:
     for call in () if job.script.error else job.own:
         if re.match(r"(\"\"\"|''')\n", call.words[0].text):
             yield call.line, "bash runs this text as a command, which it does not find", "Begin each line with #."
-    for number, text in job.script.code:
-        if _JOINED.search(text):
-            yield number, "no blank before the closing bracket: the test fails always", "Write a blank before ]."
-
-
-def rule_placeholder(job: ScriptContext) -> Iterator[Fault]:
-    for call in (call for call in job.own if call.name not in ("echo", "printf", "grep", "sed", "awk", "cat")):
-        for word in call.words:
-            left = _LEFT.search(word.text)
-            if left and "\n" not in word.text and word.line not in job.placeholders:
-                yield word.line, f"{left[0]} is still to be replaced", "Write the value itself."
 
 
 def rule_lost_continuation(job: ScriptContext) -> Iterator[Fault]:
@@ -97,42 +90,20 @@ def rule_typeset_characters(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_slurm_variable(job: ScriptContext) -> Iterator[Fault]:
-    for name, line in _unset(job, ()):
+    for name, line in _unset(job):
         tested = rf"\[[^\]]*\b{name}\b|-[nzv] +\"?\$?{name}|#PBS|#BSUB|#\$ |qsub"
         if name in OF_OTHER_SCHEDULERS and not re.search(tested, job.text):
             right = OF_OTHER_SCHEDULERS[name]
             yield line, f"${name} is a variable of another scheduler, so it is empty", f"Write ${right}."
-        own = name in VARIABLES or not name.startswith("SLURM_") or re.search("^SLURM_SPANK|_HET_|_$", name)
+        own = name in VARIABLES or not name.startswith("SLURM_") or name.startswith("SLURM_SPANK") or "_HET_" in name
         if not own and not job.sources and (near := get_close_matches(name, VARIABLES, 1, 0.8)):
             yield line, f"Slurm does not set ${name}, so it is empty", f"Write ${near[0]}."
-    for number, text in job.script.code:
-        for name in set(re.findall(r"\$\{(SLURM_\w+):?-", text)) - VARIABLES - job.names:
-            if near := get_close_matches(name, VARIABLES - {"SLURM_GPUS_PER_NODE"}, 1, 0.8):
-                yield number, f"Slurm does not set ${name}: this is always the default", f"Write ${near[0]}."
-    complete = job.option("nodes", "ntasks", "ntasks-per-node", "gpus", "gres", "mem", "time")  # not by the submitter
-    for name, line in _unset(job, ("echo", "printf")) if complete else ():
-        option = name.removeprefix("SLURM_").lower().replace("_", "-")
-        if name in OF_OPTIONS and not job.option(option) and not re.search(rf"\{{{name}:|-[nzv] +\S*{name}", job.text):
-            problem = f"Slurm sets ${name} only if --{option} is given, so it is empty"
-            yield line, problem, f"Add #SBATCH --{option}=NUMBER."
 
 
-def rule_unset_variable(job: ScriptContext) -> Iterator[Fault]:
-    read = set(re.findall(r"\$\{?(\w+)", job.text))
-    for name, line in _unset(job, ()):
-        alike = {other for other in job.names if abs(len(other) - len(name)) < 2 < len(name) - 1 and not job.sources}
-        likeness = 0.8 if name.islower() else 0.9
-        near = get_close_matches(name, alike - read, 1, likeness) or get_close_matches(name, alike, 1, likeness)
-        if name.endswith("_") and name[:-1] in VARIABLES | job.names:
-            yield line, f"bash reads ${name} as one name, which nothing sets", f"Write ${{{name[:-1]}}}_"
-        elif near and name not in VARIABLES and not re.search(rf"^\s*#.*\b{name}\b", job.text, re.MULTILINE):
-            yield line, f"${name} is not set, but {near[0]} is", f"If you mean {near[0]}, write it in both places."
-
-
-def _unset(job: ScriptContext, without: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+def _unset(job: ScriptContext) -> Iterator[tuple[str, int]]:
     """Yield variables that a shell expands but the script does not set: each once, where it is first used."""
-    names = job.names | set(re.findall(r"\b(\w+)\+?=", job.text))  # also where the grammar loses its way
-    for call in (call for call in job.calls if "branch" not in call.places and call.name not in without):
+    names = set(job.names)
+    for call in (call for call in job.calls if "branch" not in call.places):
         for word in call.words:
             text = re.sub(r"'[^']*'", "", word.text) if not call.inner and word.text[:1] != '"' else word.text
             for match in _USED.finditer(text):
@@ -140,6 +111,20 @@ def _unset(job: ScriptContext, without: tuple[str, ...]) -> Iterator[tuple[str, 
                 if name not in names and not default.startswith((":", "-", "+", "?")):
                     names.add(name)
                     yield name, word.line + text.count("\n", 0, match.start())
+
+
+def rule_not_exported(job: ScriptContext) -> Iterator[Fault]:
+    if re.search(r"^\s*set\s+(?:-\w*a|-o\s+allexport)", job.text, re.MULTILINE):
+        return
+    exported = {variable.name for variable, _ in job.settings if variable.exported}
+    exported |= {name for call in job.calls for name in call.exports}
+    for variable in (variable for call in job.own if not call.program for variable in call.variables):
+        name = variable.name
+        meant = _FOR_PROGRAMS.fullmatch(name) and not _OF_SCRIPTS.fullmatch(name)
+        if meant and name not in exported and not re.search(rf"\$\{{?{name}\b", job.text):
+            value = variable.value if len(variable.value) < 40 else "..."
+            problem = f"{name} is not exported, so programs and steps do not see it"
+            yield variable.line, problem, f"Write export {name}={value}"
 
 
 def rule_script_directory(job: ScriptContext) -> Iterator[Fault]:
@@ -176,12 +161,17 @@ def rule_lost_status(job: ScriptContext) -> Iterator[Fault]:
         if told and any("$?" in re.sub(r"'[^']*'", "", word.text) for word in call.words):
             problem = f"$? is the status of {before.name} here, and not of the program above it"
             yield call.line, problem, "Write status=$? right after the program, and use $status."
-        whole = re.search(r"\|\||&&|^\s*(?:if|while|until|fi|done|!|[})])(?:\s|;|$)|\bset\s+\+", between, re.MULTILINE)
-        is_kept = re.fullmatch(r"\s*\w+=\"?\$\{?\?\}?\"?\s*(?:#.*)?", job.script.lines[call.line - 1])
-        strict = re.findall(r"^set\s+([-+])(?:\w*e|o errexit)", "\n".join(job.script.lines[: call.line]), re.MULTILINE)
-        if is_kept and strict[-1:] == ["-"] and not whole and not call.places and before.name not in ("", "set"):
-            problem = f"after set -e, bash ends where {before.name} fails: this line only sees 0"
-            yield call.line, problem, "Write status=0 before it, and `program || status=$?`."
+
+
+def rule_no_terminal(job: ScriptContext) -> Iterator[Fault]:
+    for call in job.steps:
+        if call.of_srun("pty"):
+            problem = "srun --pty needs a terminal, which a batch job does not have"
+            yield call.line, problem, "Remove --pty, or run this line in an allocation of salloc."
+    for call in job.calls:
+        if call.name == "salloc":
+            problem = "salloc in a batch script waits for a second allocation"
+            yield call.line, problem, "Remove it: the job already has one."
 
 
 def rule_module_path(job: ScriptContext) -> Iterator[Fault]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from hpcmod.lint.jobs.reading.calls import Call
 from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, Fault, ScriptContext, is_distributed
 from hpcmod.lint.jobs.reading.options import SLURM_SHORT, Option
 from hpcmod.lint.jobs.reading.slurm_names import SBATCH_OPTIONS
 
-_MISSPELT = re.compile(
-    r"(?:[ \t]+#SBATCH|#(?!SBATCH)[SBATCH]{5,7}|#SRUN)[ \t]*-|#sbatch[ \t]+-(?:-\S+|\w ?\S+)[ \t]*(?:#|$)"
-)
+_MISSPELT = re.compile(r"(?:[ \t]+#SBATCH|#(?!SBATCH)[SBATCH]{5,7})[ \t]*-|#sbatch[ \t]+-(?:-\S+|\w ?\S+)[ \t]*(?:#|$)")
 _APART = re.compile(r"[ \t]*#[ \t]+SBATCH[ \t]+-")
 """Often a directive switched off; a mistake only if sbatch reads no other."""
 _OF_TEMPLATES = re.compile(r"\$\{(?!(?:HOME|USER|LOGNAME|PWD|SCRATCH|WORK|SLURM_\w+)\})(\w+)\}")
@@ -130,3 +129,23 @@ def rule_export_none(job: ScriptContext) -> Iterator[Fault]:
 
 def _exports_all(option: Option | None) -> bool:
     return option is not None and re.match(r"\$|ALL(?:,|$)", option.value, re.IGNORECASE) is not None
+
+
+def rule_step_too_big(job: ScriptContext) -> Iterator[Fault]:
+    option, kind, cpus = job.option("nodes"), job.node_type, _cpus(job)
+    last = option.value.rpartition("-")[2] if option else ""
+    nodes = int(last) if last.isdecimal() else 0
+    whole = nodes * kind.cores * kind.threads_per_core if kind else 0  # a step may split the CPUs of a task
+    given = {"nodes": nodes, "CPUs": max(cpus, whole) if cpus else 0}
+    for call in job.steps:
+        step_cpus = _cpus(job, call) if call.of_srun("cpus-per-task") else 0
+        asked = {"nodes": job.number("nodes", call=call) or 0, "CPUs": step_cpus}
+        too_many = [unit for unit in given if asked[unit] > given[unit] > 0]
+        for unit in too_many[:1]:
+            problem = f"this step requests {asked[unit]} {unit}, the job {given[unit]}: srun refuses, or waits forever"
+            yield call.line, problem, "Request as many in the #SBATCH lines."
+
+
+def _cpus(job: ScriptContext, call: Call | None = None) -> int:
+    """Return the CPUs that the tasks of the job or a step get; 0 if unknown."""
+    return (job.ranks(call) or 0) * (job.number("cpus-per-task", call=call) or 0)

@@ -94,6 +94,19 @@ def rule_too_many_workers(job: ScriptContext) -> Iterator[Fault]:
             yield call.program[0].line, problem, f"Write {workers[0].replace(workers[1], str(given))}."
 
 
+def rule_shared_gpus(job: ScriptContext) -> Iterator[Fault]:
+    option = job.option(*GPU_OPTIONS)
+    for call in job.ranked if option else ():
+        each, gpus = job.ranks_per_node(call) or 0, job.gpus_per_node(call) or 0
+        if launchers_of(call) or "--launcher" in call.arguments() or job.option("gpus-per-task", call=call):
+            continue
+        if option and each > gpus > 0:
+            counted = f" (--{option.name}={option.value} counts all nodes)" if option.name == "gpus" else ""
+            problem = f"{each} ranks on each node share {gpus} GPUs{counted}"
+            yield option.line, problem, f"Write --gpus-per-node={each}, or --ntasks-per-node={gpus}."
+            return
+
+
 def rule_billed_gpus(job: ScriptContext) -> Iterator[Fault]:
     kind, asked, exclusive = job.node_type, job.gpus_per_node(), job.site.job.exclusive
     partition, option = job.option("partition"), job.option(*GPU_OPTIONS)
