@@ -14,12 +14,14 @@ from pathlib import Path
 from string import Template
 
 from hpcmod.core.errors import BadInputError, LackingError
+from hpcmod.core.process import run
 from hpcmod.core.values.facts import architecture_name
+from hpcmod.core.which import which
 from hpcmod.images.acquire.origin import ObtainOptions
 from hpcmod.images.cache import Cache
 from hpcmod.images.convert import ConvertOptions
 from hpcmod.images.web.credentials import Access
-from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.site import RUNTIMES, Site
 
 _PLACES = {
     "APPTAINER_CACHEDIR": "hpcmod",
@@ -36,14 +38,16 @@ def make_options(
     *,
     use_cache: bool = True,
     allow_http: bool = False,
+    compression: str | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> ObtainOptions:
-    """Make the options from the site profile and the environment.
+    """Make the options from the site profile and the environment; `compression` overrides that of the profile.
 
     HPCMOD_CACHE, HPCMOD_MAX_MEMORY and the usual variables for caches are read from `environ`; child processes get all
     of it.
 
-    Raises HpcmodError if the compressor is unknown, or no cache directory can be found.
+    Raises HpcmodError if the compressor or level is unknown, its library is missing, no cache directory can be found,
+    or HPCMOD_MAX_MEMORY is not a number.
     """
     return ObtainOptions(
         architecture=architecture_name(platform.machine()),
@@ -52,24 +56,32 @@ def make_options(
         striping=site.images.striping,
         cache=open_cache(site, environ) if use_cache else None,
         access=Access(allow_http=allow_http, announce=cache(tell)),  # once per message
-        conversion=make_conversion(site, environ),
+        conversion=_make_conversion(compression or site.images.compression, environ),
         tell=tell,
     )
 
 
-def make_conversion(site: Site, environ: Mapping[str, str], *, compression: str | None = None) -> ConvertOptions:
-    """Make the options of a conversion; `compression` overrides that of the profile.
-
-    Raises HpcmodError if the compressor or level is unknown, its library is missing, or HPCMOD_MAX_MEMORY is not a
-    number.
-    """
-    options = ConvertOptions.parse(compression or site.images.compression)
+def _make_conversion(compression: str, environ: Mapping[str, str]) -> ConvertOptions:
+    options = ConvertOptions.parse(compression or _readable_compression(environ))
     megabytes = environ.get("HPCMOD_MAX_MEMORY", "")
     if not megabytes:
         return options
     if not re.fullmatch(r"[1-9][0-9]{0,8}", megabytes):
         raise BadInputError(f"HPCMOD_MAX_MEMORY is {megabytes!r}, expected a number of MB", "HPCMOD_MAX_MEMORY=2000")
     return replace(options, most_memory=int(megabytes) * 10**6)
+
+
+def _readable_compression(environ: Mapping[str, str]) -> str:
+    """Return gzip if the runtime here refuses zstd, else an empty text: the default.
+
+    SingularityCE (4.3, 2025) and Apptainer before 1.4 do: pkg/image/squashfs.go of sylabs/singularity@122624af, and
+    Apptainer 1.3.6 as it was run.
+    """
+    runtime = next((path for name in RUNTIMES if (path := which(name, environ))), None)
+    if runtime is None:
+        return ""
+    version = re.search(r"apptainer version (\d+)\.(\d+)", run([runtime, "--version"], env=environ).stdout)
+    return "" if version and (int(version[1]), int(version[2])) >= (1, 4) else "gzip"
 
 
 def open_cache(site: Site, environ: Mapping[str, str]) -> Cache:

@@ -4,6 +4,7 @@ import errno
 import grp
 import os
 import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from hpcmod.core.errors import HpcmodError, LackingError
 from hpcmod.core.values.trust import TrustPolicy
 from hpcmod.images.convert import ConvertOptions
-from hpcmod.images.settings import make_conversion, make_options, open_cache
+from hpcmod.images.settings import make_options, open_cache
 from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.tables import Images
 
@@ -96,7 +97,26 @@ def test_the_users_options_override_the_profile(tmp_path: Path) -> None:
     asked = make_options(site, {}, use_cache=False, allow_http=True)
     assert (plain.conversion.level, plain.policy, plain.access.allow_http) == (1, policy, False)
     assert (asked.cache, asked.access.allow_http) == (None, True)
-    assert make_conversion(site, {}, compression="zstd:2").compression == "zstd"
+    assert make_options(site, {}, use_cache=False, compression="zstd:2").conversion.compression == "zstd"
+
+
+@pytest.mark.parametrize(
+    ("program", "said", "name"),
+    [
+        ("apptainer", "apptainer version 1.4.5", "zstd"),
+        ("singularity", "apptainer version 2.0", "zstd"),
+        ("apptainer", "apptainer version 1.3.6-1.el9", "gzip"),
+        ("singularity", "singularity-ce version 4.3.2", "gzip"),
+        ("singularity", "", "gzip"),
+    ],
+)
+def test_a_runtime_that_refuses_zstd_gets_gzip(program: str, said: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / program).write_text(f"#!/bin/sh\necho '{said}'\n")
+    (tmp_path / program).chmod(0o755)
+    here = partial(make_options, SITE, use_cache=False)
+    assert here({"PATH": str(tmp_path)}).conversion.compression == name
+    assert here({"PATH": str(tmp_path)}, compression="zstd").conversion.compression == "zstd"
+    assert here({"PATH": "/nowhere"}).conversion.compression == "zstd"
 
 
 def test_a_cache_that_cannot_get_its_group_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

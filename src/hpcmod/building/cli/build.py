@@ -293,13 +293,13 @@ def _build(flags: BuildFlags) -> None:
 
 def _options(flags: BuildFlags) -> BuildOptions:
     from hpcmod.building.image import BuildOptions
-    from hpcmod.images import Access, ConvertOptions
+    from hpcmod.images import Access, make_options
 
     site = find_machine(None, os.environ, flag=flags.site).site
     return BuildOptions(
         environ=os.environ,
         engine=flags.engine,
-        conversion=ConvertOptions.parse(flags.compression or site.images.compression),
+        conversion=make_options(site, os.environ, use_cache=False, compression=flags.compression).conversion,
         policy=site.images.trust,
         access=Access(announce=tell),
         replace=flags.force,

@@ -19,6 +19,7 @@ from hpcmod.catalogue.visible.documentation import (
     write_documentation,
 )
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell
+from hpcmod.core.errors import LackingError
 from hpcmod.core.registry import offered
 from hpcmod.machine import load_site
 
@@ -70,9 +71,12 @@ def docs(directory: Path, catalogue: Path | None, title: str | None, ondemand: s
         modules = [page.record.module for page in documentation.pages]
         texts, first = render_html(documentation, page_files()), "index.html"
     else:
+        makers = list(offered("apps"))
+        if not makers:
+            raise LackingError("this hpcmod was built without its part for notebooks", "Install a release of hpcmod.")
         containers, site = find_with_package(catalogues, _SERVER), load_site(None, os.environ)
         modules = [record.module for record, _ in containers]
-        apps = (make(containers, ondemand, title or "JupyterLab", site) for make in offered("apps"))
+        apps = (make(containers, ondemand, title or "JupyterLab", site) for make in makers)
         texts, first = chain.from_iterable(apps), "form.yml"
     files = write_documentation(texts, directory, tell=tell)
     if as_json:

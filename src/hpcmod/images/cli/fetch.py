@@ -91,7 +91,7 @@ def fetch(flags: FetchFlags) -> None:
       hpcmod fetch -o torch.sif --checksum 3f79...d1 https://example.org/torch.sif
     """
     from hpcmod.images.acquire.obtain import obtain
-    from hpcmod.images.settings import make_conversion, make_options
+    from hpcmod.images.settings import make_options
 
     reference = recognize(ImageReference.parse(flags.image.rstrip("/") or flags.image))
     _check_exists(reference, flags.image)
@@ -99,9 +99,15 @@ def fetch(flags: FetchFlags) -> None:
     out = out / reference.file_name if out.is_dir() else out
     site = find_machine(None, os.environ, flag=flags.site).site
     options = replace(
-        make_options(site, os.environ, use_cache=not flags.no_cache, allow_http=flags.allow_http, tell=tell),
+        make_options(
+            site,
+            os.environ,
+            use_cache=not flags.no_cache,
+            allow_http=flags.allow_http,
+            compression=flags.compression,
+            tell=tell,
+        ),
         checksum=parse_sha256(flags.checksum) if flags.checksum else None,
-        conversion=make_conversion(site, os.environ, compression=flags.compression),
     )
     if flags.dry_run:
         _print_fetch_plan(reference, out, options, flags.as_json)

@@ -228,7 +228,7 @@ _CODECS = {
 
 
 def _find_codec(number: int, image: str) -> _Codec:
-    convert = 'Repack the image: apptainer build --mksquashfs-args "-comp zstd" NEW.sif OLD.sif'
+    convert = "Repack the image: apptainer build NEW.sif OLD.sif"
     if number not in _CODECS:
         name = {2: "lzma", 3: "lzo"}.get(number, f"number {number}")
         raise LackingError(f"{image}: compressed with {name}, which is not supported", f"{convert}.")
