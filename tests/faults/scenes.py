@@ -433,9 +433,9 @@ SCENES: dict[str, Scene] = {
 
 NOT_TRIED = {
     "images": {"cache ls", "push"},
-    "compat": {"compat", "site netstack check", "site netstack show"},
+    "compat": {"site netstack check", "site netstack show"},
     "catalogue": {
-        *("ls", "search", "info", "use", "outdated", "verify", "exec", "shell", "site env"),
+        *("ls", "search", "info", "use", "outdated", "compat", "verify", "exec", "shell", "site env"),
         *("catalogue journal", "catalogue advisory ls"),
     },
     "jobs": {"launch"},

@@ -23,6 +23,7 @@ ROOM = Room(
             "remove": ("cli.installed:remove_verb", "Remove one of your installations; your own packages are kept."),
         },
         "Images": {
+            "compat": ("cli.compat:compat", "Check whether an image fits this machine."),
             "verify": ("cli.verify_container:verify", "Verify an image or an installed container."),
             "bundle": ("cli.bundle:bundle", "Pack easyconfigs and images for an offline machine."),
         },

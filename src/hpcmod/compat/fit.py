@@ -15,10 +15,9 @@ from hpcmod.compat.values.verdict import judge
 from hpcmod.core.errors import CheckFailedError, HpcmodError
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.machine import load_site
-from hpcmod.machine.values.bind import version_key
 from hpcmod.machine.values.site import Site
-from hpcmod.modules import find_installed, module_trees, own_module_trees, read_record
-from hpcmod.modules.values.install_record import NO_RECORD, Fit, InstallRecord
+from hpcmod.modules import find_installed, module_trees
+from hpcmod.modules.values.install_record import Fit
 
 if TYPE_CHECKING:  # only an installation has a plan, whose parts take time to import
     from hpcmod.modules.values.plan import InstallPlan
@@ -80,19 +79,6 @@ def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         if loadable and image not in seen:
             seen.add(image)
             yield installed.module, image
-
-
-def find_record(image: Path, site: Site, environ: Mapping[str, str]) -> InstallRecord:
-    """Return the record of the installation that an image is in, or that NAME (its highest version) or NAME/VERSION is.
-
-    If there is none, returns NO_RECORD.
-    """
-    if image.exists():
-        return read_record(image.absolute().parent)
-    trees = module_trees(environ, more=own_module_trees(site, environ))
-    installed = find_installed(trees, str(image).partition("/")[0])
-    meant = {each.module: each.record for each in installed if str(image) in (each.name, each.module)}
-    return meant[max(meant, key=version_key)] if meant else NO_RECORD
 
 
 def _look(subject: str, image: Path, site: Site, environ: Mapping[str, str]) -> Finding:

@@ -7,9 +7,6 @@ from hpcmod.core.registry import Room
 ROOM = Room(
     "compat",
     commands={
-        "Images": {
-            "compat": ("cli.compat:compat", "Check whether an image fits this machine."),
-        },
         "hpcmod site": {
             "netstack": ("cli.netstack:netstack", "Copy the host's network libraries for use in containers."),
         },

@@ -1,1 +1,1 @@
-"""The commands about fit: compat, site netstack."""
+"""The command about fit: site netstack."""

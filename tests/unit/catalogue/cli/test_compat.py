@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.calls import hpcmod
+from tests.catalogues import make_catalogue, make_record
 from tests.installations import install
 from tests.stacks import fabric, glibc, make_stack, mpich, plugin
 
@@ -34,16 +35,26 @@ def test_the_verb_prints_findings_and_verdict_and_exits_with_one_where_it_refuse
     assert hpcmod("compat", tmp_path / "none.sif").exit_code == 3
 
 
-def test_a_container_is_named_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path, "Tool/1.10")
-    good = make_stack(tmp_path / "software/Tool/1.10/x.sif", GOOD)
-    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules/all"))
-    for name in ("Tool", "Tool/1.10"):
-        assert hpcmod("compat", name).stdout.splitlines()[-1] == f"ok: {good} on generic"
-    install(tmp_path, "Tool/1.9")
-    assert hpcmod("compat", "Tool").stdout.splitlines()[-1] == f"ok: {good} on generic"
-    missing = hpcmod("compat", "Tool/1.1")
-    assert (missing.exit_code, "Tool/1.1: no such image or installed container" in missing.stderr) == (3, True)
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("Tool", "Tool/1.9"),  # the default, not the highest
+        ("Tool/stable", "Tool/1.9"),
+        ("Tool/1.1", "Tool/1.10"),
+        ("Tool/1.10", "Tool/1.10"),
+        ("Tool/1.2", "no version 1.2 of Tool in any catalogue"),
+        ("tol", "Did you mean Tool?"),
+    ],
+)
+def test_a_container_is_meant_as_by_other_commands(tmp_path: Path, name: str, meant: str) -> None:
+    top = tmp_path / "catalogue"
+    make_catalogue(top, make_record("Tool/1.9", aliases=("stable",)), make_record("Tool/1.10"))
+    for module in ("Tool/1.9", "Tool/1.10"):
+        install(top, module)
+        make_stack(top / "software" / module / "x.sif", GOOD)
+    done = hpcmod("compat", name, HPCMOD_CATALOGUE=str(top), MODULEPATH="", HOME=str(tmp_path))
+    image = top / "software" / meant / "x.sif"
+    assert done.stdout.splitlines()[-1:] == [f"ok: {image} on generic"] if image.exists() else meant in done.stderr
 
 
 def test_the_verb_speaks_json_with_the_source_of_every_finding(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from hpcmod.compat.compat import make_case
-from hpcmod.compat.fit import find_record
+from hpcmod.catalogue.cli.containers import complete_image, find_copy, look_around, names_image
+from hpcmod.compat import make_case
 from hpcmod.compat.values.rules import RULES
 from hpcmod.compat.values.stack import StackFacts
 from hpcmod.compat.values.verdict import HostFacts, Loaded, judge
@@ -20,8 +20,7 @@ from hpcmod.core.cli.output import json_option, print_json, print_text, tell
 from hpcmod.core.errors import CheckFailedError, NotFoundError
 from hpcmod.core.values.finding import FAIL, Finding
 from hpcmod.core.values.json_form import SPLICED
-from hpcmod.machine import find_machine
-from hpcmod.modules import site_of
+from hpcmod.modules import read_record, site_of
 
 
 @dataclass(frozen=True)
@@ -52,10 +51,10 @@ class Fit:
 
 
 @click.command()
-@click.argument("image", metavar="NAME[/VERSION]|IMAGE", type=click.Path(path_type=Path))
+@click.argument("image", metavar="NAME[/VERSION]|IMAGE", shell_complete=complete_image)
 @site_option
 @json_option(Fit)
-def compat(image: Path, site: str | None, as_json: bool) -> None:
+def compat(image: str, site: str | None, as_json: bool) -> None:
     """Check whether an image fits this machine.
 
     The image is not started. Prints ok, warn or fail, each with the reason and the fix.
@@ -72,19 +71,21 @@ def compat(image: Path, site: str | None, as_json: bool) -> None:
       hpcmod compat PyTorch
       hpcmod compat --site lumi --json "$SIF" | jq -r .level
     """
-    profile = find_machine(None, os.environ, flag=site).site
-    record = find_record(image, profile, os.environ)
-    if not image.exists():
-        if not record.image.path:
-            raise NotFoundError(f"{image}: no such image or installed container", "See hpcmod ls, or hpcmod fetch.")
-        image = Path(record.image.path)
-    case = make_case(image, site_of(record, profile, os.environ, asked=site, tell=tell), os.environ)
+    here, path = look_around(site), Path(image)
+    if path.is_file():
+        record = read_record(path.absolute().parent)
+    elif names_image(image):
+        raise NotFoundError(f"{image}: no such image", "See hpcmod ls, or hpcmod fetch.")
+    else:
+        record = find_copy(here, image).record
+        path = Path(record.image.path)
+    case = make_case(path, site_of(record, here.site, os.environ, asked=site, tell=tell), os.environ)
     verdict = judge(case, RULES)
     if as_json:
         sources = {rule.name: rule.source for rule in RULES}
         findings = tuple(SourcedFinding(finding, sources[finding.rule]) for finding in verdict.findings)
-        print_json(Fit(image, case.site.name, verdict.level, findings, case.image, case.host, case.loaded))
+        print_json(Fit(path, case.site.name, verdict.level, findings, case.image, case.host, case.loaded))
     else:
         print_findings(verdict.findings)
-        print_text(f"{verdict.level}: {image} on {case.site.name}")
+        print_text(f"{verdict.level}: {path} on {case.site.name}")
     sys.exit(CheckFailedError.exit_code if verdict.level == FAIL else 0)
