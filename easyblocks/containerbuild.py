@@ -22,7 +22,7 @@ from easybuild.tools.filetools import mkdir
 
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.values.facts import architecture_name
-from hpcmod.modules import ImageSource
+from hpcmod.modules import ImageSource, report_plan
 
 BUILD_PARAMETERS = {
     "base_image": ("", "Base image, instead of the recipe's: docker://..., oci:DIRECTORY, ..."),
@@ -148,5 +148,5 @@ class ContainerBuild(ContainerModule):
         if self.cfg["recipe"]:
             with boundary():
                 plan = plan_recipe(self.cfg["recipe"], self.request, store=self.store)
-            for line in render_build_plan(plan).splitlines():
+            for line in report_plan(render_build_plan(plan).splitlines(), os.environ):
                 self.dry_run_msg("%s", line)

@@ -94,6 +94,7 @@ from hpcmod.modules import (
     render_description,
     render_plan,
     report_exit_code,
+    report_plan,
     site_of,
     start_commands,
 )
@@ -349,7 +350,8 @@ class ContainerModule(EasyBlock):
             additions = [of(self.cfg, Path(self.cfg.path)) for of in offered("additions")]
         if self.dry_run:
             images = [source["path"] for source in self.src if os.path.isfile(source["path"])]
-            for line in [*render_plan(self.make_plan(*images)), *(line for each in additions for line in each.lines())]:
+            lines = [*(line for each in additions for line in each.lines()), *render_plan(self.make_plan(*images))]
+            for line in report_plan(lines, os.environ):
                 self.dry_run_msg("%s", line)
             return
         if not self.src:

@@ -175,13 +175,15 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(eb: EasyBuild, toy: Path) 
     done = installed(eb, toy, "-x")
     root = root_of(eb)
     for line in (
-        f"image: {root / TOY_IMAGE} (copy)",
-        f"run script: {root}/runscripts/conda-python-distributed",
-        f"wrapper: {root}/bin/python",
-        f"bind if it exists: {root}/runscripts:/runscripts",
-        "Python packages listed: 3",
+        f"image: {root / TOY_IMAGE} (copy)\n",
+        f"run scripts in {root}/runscripts: check-nodes, conda-python-distributed, conda-python-simple, get-master, ",
+        f"bind if it exists: {root}/runscripts:/runscripts\n",
+        "Python packages listed: 3\n",
+        f"directory: {root}\n",
     ):
-        assert f"{line}\n" in done.stdout
+        assert line in done.stdout
+    wrappers = done.stdout.partition(f"wrappers in {root}/bin: ")[2].splitlines()[0]
+    assert {"python", "singularity", "start-shell"} <= set(wrappers.split(", "))
     assert "ERROR" not in done.stdout
     assert files_below(eb.prefix) == set()
 

@@ -69,7 +69,9 @@ def hpcmod(eb: EasyBuild, here: Path, *words: str) -> Done:
 def test_a_container_is_installed_and_not_the_file_of_its_name(eb: EasyBuild, here: Path) -> None:
     done = hpcmod(eb, here, "install", "--dry-run", "Toy/1.0")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Toy" in done.stdout
+    first, *_, last = done.stdout.splitlines()
+    assert (first, last) == ("module Toy/1.0 (site profile: generic)", f"directory: {eb.prefix}/software/Toy/1.0")
+    assert done.stderr.splitlines()[-1] == "hpcmod: this was a dry run: nothing was installed"
     assert not (here / "ran").exists(), (here / "ran").read_text()
 
 

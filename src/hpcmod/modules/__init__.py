@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hpcmod.modules.eb import EXIT_CODE_FILE as EXIT_CODE_FILE
     from hpcmod.modules.eb import find_eb as find_eb
     from hpcmod.modules.eb import report_exit_code as report_exit_code
+    from hpcmod.modules.eb import report_plan as report_plan
     from hpcmod.modules.eb import run_eb as run_eb
     from hpcmod.modules.image_source import ImageSource as ImageSource
     from hpcmod.modules.image_source import image_directories as image_directories

@@ -31,34 +31,45 @@ _EB_LOG = re.compile(r"(?:log file\(s\)|in case of crash) (/.+)")
 EXIT_CODE_FILE = "HPCMOD_EXIT_CODE_FILE"
 """Environment variable with the file in which the easyblock stores the exit code of its error."""
 
+_PLAN = "plan"  # file beside it, for the plan of a dry run
+_FAKE_ROOT = re.compile(r"/[\w./-]+/__ROOT__(?=/)")  # before all directories of a dry run
+
 _SIGNALLED = 128  # shell exit statuses above this mean: ended by a signal
 
 _EB_MISSING_EASYCONFIG = 4  # EasyBuildExit.MISSING_EASYCONFIG
 
 
 def call_eb(
-    arguments: Sequence[str], environ: Mapping[str, str], *, tell: Callable[[str], None], shown: bool = False
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    tell: Callable[[str], None],
+    shown: bool = False,
+    print_plan: Callable[[str], None] | None = None,
 ) -> int:
     """Run `eb` and return an exit code of hpcmod; paths in the arguments must be absolute.
 
     `shown`: Whether its steps are on this terminal. Otherwise only its messages are, and the path of its log if it
         fails; with -v, the steps go to stderr.
+    `print_plan`: For a dry run: called with the easyblocks' plan; with what `eb` printed if something is wrong.
 
     Raises LackingError if `eb` is missing.
     """
     with tempfile.TemporaryDirectory(prefix="hpcmod-") as directory:
-        report = Path(directory, "exit-code")
+        report, output = Path(directory, "exit-code"), Path(directory, "output")
         ours = {**isolated(environ), EXIT_CODE_FILE: str(report), **_PLAIN}
-        command = [find_eb(environ), *arguments]
-        if shown or current_settings().level:
-            stdout = None if shown else TO_STDERR
-            return _translate(call(command, env=ours, cwd=_NEUTRAL, stdout=stdout, tied=True), report)
-        output = Path(directory, "output")
         with output.open("wb") as file:
-            status = call(command, env=ours, cwd=_NEUTRAL, stdout=file.fileno(), tied=True)
-        logs = _EB_LOG.findall(output.read_text(errors="replace"))
+            stdout = TO_STDERR if current_settings().level else file.fileno()
+            command = [find_eb(environ), *arguments]
+            status = call(command, env=ours, cwd=_NEUTRAL, stdout=None if shown else stdout, tied=True)
+        text = output.read_text(errors="replace")
+        logs = _EB_LOG.findall(text)
         if status and logs:
             tell(f"the log of eb: {logs[-1]}")
+        if print_plan:
+            plan = report.with_name(_PLAN)
+            is_sound = not status and plan.is_file() and "errors were ignored" not in text  # a dry run goes on then
+            print_plan((plan.read_text() if is_sound else text).rstrip())
         return _translate(status, report)
 
 
@@ -81,6 +92,14 @@ def report_exit_code(code: int, environ: Mapping[str, str]) -> None:
     if environ.get(EXIT_CODE_FILE):
         with suppress(OSError):
             Path(environ[EXIT_CODE_FILE]).write_text(str(code))
+
+
+def report_plan(lines: Sequence[str], environ: Mapping[str, str]) -> Sequence[str]:
+    """Return lines of a plan; add them to that for the hpcmod that started `eb` for a dry run, if it was started so."""
+    if environ.get(EXIT_CODE_FILE):
+        with suppress(OSError), Path(environ[EXIT_CODE_FILE]).with_name(_PLAN).open("a") as file:
+            file.writelines(_FAKE_ROOT.sub("", f"{line}\n") for line in lines)
+    return lines
 
 
 def run_eb(arguments: Sequence[str], environ: Mapping[str, str]) -> Completed:

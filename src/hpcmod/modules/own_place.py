@@ -28,12 +28,15 @@ def choose_prefix(site: Site, environ: Mapping[str, str], *, asked: Path | None 
     `asked`: The prefix requested by the user.
 
     Raises BadInputError if the site's directories leave several prefixes to choose from; LackingError if the requested
-    prefix cannot be written to or created.
+    prefix, or a directory that EasyBuild's variables name, cannot be written to or created.
     """
     if asked:
         _check_writable(asked.absolute())
         return asked.absolute()
-    if any(environ.get(name) for name in _CHOSEN_BY) or _is_configured(environ):
+    chosen_by = ", ".join(name for name in _CHOSEN_BY if environ.get(name))
+    for path in (configured_places(None, environ) or ()) if chosen_by else ():
+        _check_writable(path, f" ({chosen_by})")
+    if chosen_by or _is_configured(environ):
         return None
     prefixes = tuple(dict.fromkeys(own_prefixes(site, environ)))
     used = [prefix for prefix in prefixes if (prefix / MODULES).is_dir()] or list(prefixes)
@@ -65,14 +68,14 @@ def source_directories(prefix: Path | None, environ: Mapping[str, str]) -> list[
     return [Path(path).absolute() for path in (environ.get("EASYBUILD_SOURCEPATH") or f"{base}/sources").split(":")]
 
 
-def _check_writable(prefix: Path) -> None:
+def _check_writable(prefix: Path, chosen_by: str = "") -> None:
     """Check that a directory, or its nearest existing parent, is writable."""
-    nearest = next(path for path in (prefix, *prefix.parents) if path.exists())
+    nearest = next(path for path in (prefix, *prefix.parents) if os.path.lexists(path))  # else it may be forbidden
     if _is_writable(nearest):
         return
     reason = f"{nearest} is not a directory" if not nearest.is_dir() else f"you cannot write to {nearest}"
     cure = "Choose a directory that you can write to: hpcmod install --prefix DIRECTORY"
-    raise LackingError(f"cannot install below {prefix}: {reason}", cure)
+    raise LackingError(f"cannot install below {prefix}{chosen_by}: {reason}", cure)
 
 
 def own_prefixes(site: Site, environ: Mapping[str, str]) -> Iterator[Path]:

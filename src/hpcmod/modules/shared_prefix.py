@@ -214,10 +214,11 @@ def install_with_eb(
     *,
     tell: Callable[[str], None],
     shown: bool = False,
+    print_plan: Callable[[str], None] | None = None,
 ) -> int:
     """Run `eb`, as `call_eb`, and put what it installed in place if others may write there."""
     if shared is None:
-        return call_eb(arguments, environ, tell=tell, shown=shown)
+        return call_eb(arguments, environ, tell=tell, shown=shown, print_plan=print_plan)
     status = call_eb(shared.arguments(arguments, environ), shared.environ(environ), tell=tell, shown=shown)
     if not status:
         shared.place(tell)

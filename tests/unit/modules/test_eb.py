@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.log import LogSettings, logging_to
-from hpcmod.modules.eb import call_eb, isolated, report_exit_code, run_eb
+from hpcmod.modules.eb import call_eb, isolated, report_exit_code, report_plan, run_eb
 from tests.programs import make_program
 
 pytestmark = pytest.mark.slow
@@ -89,7 +89,30 @@ def test_steps_of_eb_are_shown_on_request_and_its_log_if_it_fails(
     assert ("step" in capfd.readouterr().err, told[1:]) == (True, [])
 
 
-def test_an_exit_code_is_reported_only_where_it_is_asked_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("script", "printed"),
+    [
+        pytest.param("echo planned >plan", "planned", id="sound"),
+        pytest.param("echo planned >plan; exit 1", "of eb", id="failed"),
+        pytest.param("echo planned >plan; echo One or more errors were ignored", "of eb\nOne", id="errors"),
+        pytest.param(":", "of eb", id="of another easyblock"),
+    ],
+)
+def test_a_dry_run_prints_the_plan_and_the_text_of_eb_only_where_it_helps(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], script: str, printed: str
+) -> None:
+    make_program(tmp_path / "eb", f"#!/bin/sh\necho of eb; cd ${{HPCMOD_EXIT_CODE_FILE%/*}}; {script}\n")
+    plans: list[str] = []
+    call_eb(["-x"], {"PATH": f"{tmp_path}:/usr/bin:/bin"}, tell=print, print_plan=plans.append)
+    assert len(plans) == 1 and plans[0].startswith(printed)
+    assert capfd.readouterr().out == ""
+
+
+def test_an_exit_code_and_a_plan_are_reported_only_where_they_are_asked_for(tmp_path: Path) -> None:
+    for environ in ({}, {"HPCMOD_EXIT_CODE_FILE": f"{tmp_path}/code"}):
+        report_plan(["a: /tmp/eb-x/__ROOT__/home/me:/b"], environ)
+        report_plan(["b"], environ)
+    assert (tmp_path / "plan").read_text() == "a: /home/me:/b\nb\n"
     report_exit_code(9, {})
     report_exit_code(9, {"HPCMOD_EXIT_CODE_FILE": f"{tmp_path}/code"})
     assert (tmp_path / "code").read_text() == "9"

@@ -66,7 +66,7 @@ def test_chooses_the_project_that_is_already_used(projects: Path) -> None:
 
 @pytest.mark.parametrize("name", ["EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "EASYBUILD_INSTALLPATH_SOFTWARE"])
 def test_the_users_easybuild_settings_win(tmp_path: Path, name: str) -> None:
-    assert choose_prefix(site_with(tmp_path), {**ALICE, name: "/mine"}) is None
+    assert choose_prefix(site_with(tmp_path), {**ALICE, name: str(tmp_path / "mine")}) is None
 
 
 def test_a_configuration_file_of_easybuild_wins(tmp_path: Path) -> None:
@@ -85,6 +85,9 @@ def test_a_prefix_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch:
     with pytest.raises(LackingError, match=f"you cannot write to {tmp_path}") as caught:
         choose_prefix(Site("here"), ALICE, asked=tmp_path / "x/y")
     assert "--prefix DIRECTORY" in caught.value.cure
+    for name in ("EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH"):
+        with pytest.raises(LackingError, match=rf"below {tmp_path}/x/software \({name}\): you cannot write to "):
+            choose_prefix(Site("here"), {**ALICE, name: str(tmp_path / "x")})
     (tmp_path / "file").touch()
     with pytest.raises(LackingError, match="file is not a directory"):
         choose_prefix(Site("here"), ALICE, asked=tmp_path / "file/x")

@@ -141,8 +141,8 @@ def _other_image(request: ImageRequest, candidate: Candidate, message: str) -> B
     return BadInputError(f"{candidate.module}: {message}", cure)
 
 
-def plan_with_easyconfig(here: Here, request: ImageRequest, directory: Path) -> EasyconfigFile:
-    """Print what would be fetched, and write an easyconfig to a temporary directory, for `eb --extended-dry-run`."""
+def plan_with_easyconfig(here: Here, request: ImageRequest, plans: Path) -> EasyconfigFile:
+    """Print what would be fetched, and write an easyconfig below a temporary directory, for `eb --extended-dry-run`."""
     options = _options(here)
     candidate = _choose(request, options)
     place = request.place(candidate)
@@ -152,6 +152,8 @@ def plan_with_easyconfig(here: Here, request: ImageRequest, directory: Path) -> 
     text = make_easyconfig(candidate, sha256="", reference=image, where=_BESIDE)
     print_text(f"fetch: {image}{size} -> {plan.path}\npolicy: {plan.policy}")
     print_text(f"easyconfig: {place / candidate.easyconfig}\n{indent(text, '  ')}")
+    directory = Path(f"{plans}{place}")
+    directory.mkdir(parents=True)
     write_file(directory / candidate.easyconfig, text)
     if recognize(candidate.reference).kind in LOCAL_KINDS:
         (directory / candidate.sif).symlink_to(Path(candidate.reference.path).absolute())

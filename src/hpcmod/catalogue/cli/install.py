@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from hpcmod.catalogue.finding.copies import loading_lines
 from hpcmod.catalogue.values.lifecycle import choose_default
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.flags import with_flags
-from hpcmod.core.cli.output import json_option, print_data, print_json, tell
+from hpcmod.core.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.modules import (
     Installed,
     SharedPrefix,
@@ -140,7 +140,12 @@ def install(flags: InstallFlags) -> None:
             request = ImageRequest(text, flags.name, flags.version, sources, shared, flags.rebuild)
             planned = plan_with_easyconfig(here, request, Path(plans)) if flags.dry_run else None
             recipes.append(planned or fetch_with_easyconfig(here, request))
-        status = _run_eb(here, flags, files, recipes, (prefix, shared))
+        told = flags.dry_run and not flags.as_json
+        # the easyconfig of an image is below a temporary directory
+        print_plan = (lambda text: print_text(text.replace(plans, ""))) if told else None
+        status = _run_eb(here, flags, files, recipes, (prefix, shared), print_plan)
+    if flags.dry_run:
+        tell("this was a dry run: nothing was installed")
     made = [] if status or flags.dry_run else recipes
     trees = [*([prefix / MODULES] if prefix else []), *own_trees(look_around(flags.site).trees)] if made else []
     # None: eb is configured otherwise
@@ -168,21 +173,22 @@ def _run_eb(
     files: Sequence[str],
     recipes: Sequence[EasyconfigFile],
     place: tuple[Path | None, SharedPrefix | None],
+    print_plan: Callable[[str], None] | None,
 ) -> int:
     """Install easyconfigs, and what is not installed yet of containers and images; return the exit status of `eb`."""
     prefix, shared = place
     environ = eb_environ(flags.site, [recipe.images for recipe in recipes])
     again = flags.rebuild or flags.dry_run
     wanted = [recipe for recipe in recipes if again or not _is_installed(here, recipe, asked=flags.prefix)]
-    options = [*_place(prefix, shared), *["--extended-dry-run"] * flags.dry_run]
-    run = partial(install_with_eb, environ=environ, shared=shared, tell=tell)
-    status = run([*files, *options, *["--rebuild"] * flags.rebuild], shown=not flags.as_json) if files else 0
+    options = [*_place(prefix, shared), *["--extended-dry-run", "--ignore-locks"] * flags.dry_run]
+    run = partial(install_with_eb, environ=environ, shared=shared, tell=tell, print_plan=print_plan)
+    shown = not (flags.as_json or flags.dry_run)
+    status = run([*files, *options, *["--rebuild"] * flags.rebuild], shown=shown) if files else 0
     if status or not wanted:
         return status
     # the site's module is on MODULEPATH, and without --rebuild `eb` would take it for the copy to install
     rebuild = ["--rebuild", "--module-naming-scheme=EasyBuildMNS"]
-    shown = flags.dry_run and not flags.as_json
-    return run([*(str(recipe.easyconfig) for recipe in wanted), *options, *rebuild], shown=shown)
+    return run([*(str(recipe.easyconfig) for recipe in wanted), *options, *rebuild])
 
 
 def _place(prefix: Path | None, shared: SharedPrefix | None) -> list[str]:

@@ -10,7 +10,7 @@ from hpcmod.modules.values.plan import InstallPlan
 
 
 def render_plan(plan: InstallPlan) -> Iterator[str]:
-    """Yield the lines of a plan, one fact per line."""
+    """Yield the lines of a plan, one fact per line; the last one says where it goes."""
     yield f"module {plan.spec.module} (site profile: {plan.site.name})"
     if plan.image_mode == "central":
         yield "image: used in place"
@@ -19,9 +19,9 @@ def render_plan(plan: InstallPlan) -> Iterator[str]:
     yield from (f"image searched at load: {place}" for place in plan.sif_places)
     has_bash = plan.has_bash
     runscripts = [name for name in RUNSCRIPTS if has_bash or name not in IN_BASH_OF_IMAGE]
-    yield from (f"run script: {plan.runscripts_directory}/{name}" for name in runscripts)
+    yield f"run scripts in {plan.runscripts_directory}: {', '.join(runscripts)}"
     wrappers = (*plan.commands, *RUNTIMES, *(["start-shell"] if has_bash else []))
-    yield from (f"wrapper: {plan.spec.root}/bin/{name}" for name in wrappers)
+    yield f"wrappers in {plan.spec.root}/bin: {', '.join(wrappers)}"
     yield f"keeps the image mounted when a job receives a signal: {plan.spec.root}/libexec/squashfuse_ll"
     if plan.site.module.host_commands.allowed:
         yield f"commands of the host, with HPCMOD_HOST_COMMANDS=1: {', '.join(plan.site.module.host_commands.allowed)}"
@@ -33,3 +33,4 @@ def render_plan(plan: InstallPlan) -> Iterator[str]:
     yield from (f"set in the container unless already set: {name}={value}" for name, value in plan.spec.environment)
     yield f"first on PATH in the container: {':'.join(plan.container_path)}"
     yield f"Python packages listed: {len(plan.packages)}"
+    yield f"directory: {plan.spec.root}"

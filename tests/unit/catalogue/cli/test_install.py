@@ -41,7 +41,7 @@ def eb(monkeypatch: pytest.MonkeyPatch) -> FakeCall:
     ("flags", "argv"),
     [
         pytest.param([], ["eb", "a.eb"], id="plain"),
-        pytest.param(["--dry-run"], ["eb", "a.eb", "--extended-dry-run"], id="dry run"),
+        pytest.param(["--dry-run"], ["eb", "a.eb", "--extended-dry-run", "--ignore-locks"], id="dry run"),
         pytest.param(["--rebuild"], ["eb", "a.eb", "--rebuild"], id="rebuild"),
         pytest.param(["b.eb"], ["eb", "a.eb", "b.eb"], id="two"),
     ],
@@ -174,6 +174,7 @@ def test_a_dry_run_of_an_image_leaves_nothing(eb: FakeCall, sif: Path, tmp_path:
     assert "--extended-dry-run" in eb.argv
     assert f"fetch: {sif} -> " in done.stdout
     assert "sources = ['Tool-1.0.sif']" in done.stdout
+    assert done.stderr.splitlines()[-1] == "hpcmod: this was a dry run: nothing was installed"
     assert not (tmp_path / "home").exists()
 
 
