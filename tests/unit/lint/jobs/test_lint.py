@@ -74,6 +74,16 @@ def test_ranks_are_missed_on_nodes_without_gpus_too() -> None:
     assert ["no-ranks" in rules for rules in found] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("value", "rules"), [("lo", ["wrong-interface"]), ("=lo", ["wrong-interface"]), ("lo,eth0", []), ("eth0", [])]
+)
+def test_the_loopback_interface_is_wrong_on_several_nodes_of_any_machine(value: str, rules: list[str]) -> None:
+    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        line = f"export {name}={value}\n"
+        assert rules_of(line, machine="generic") == rules
+        assert lint_job(HEAD.replace("-N 2", "-N 1") + line, site("generic")) == ()
+
+
 RUN = "srun singularity exec $SIF "
 COMMAND_LINES = [
     ("singularity exec docker://a ls\ncd $SLURMTMPDIR\n", []),

@@ -183,6 +183,11 @@ class ScriptContext:
         return bool(asked or (partition and partition.value in self.site.job.exclusive))
 
     @cached_property
+    def several_nodes(self) -> bool:
+        """Return whether the job, or a step of it, requests more than one node."""
+        return max([self.number("nodes") or 1, *(self.number("nodes", call=call) or 1 for call in self.steps)]) > 1
+
+    @cached_property
     def node_type(self) -> NodeType | None:
         """Return the type of node that the job requests: by its partition or its qos, or else the default one."""
         partition, qos, types = self.option("partition"), self.option("qos"), self.site.nodes.types

@@ -30,9 +30,8 @@ def rule_no_srun(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_master_addr(job: ScriptContext) -> Iterator[Fault]:
-    several = max([job.number("nodes") or 1, *(job.number("nodes", call=call) or 1 for call in job.steps)]) > 1
     for variable in (variable for variable, call in job.settings if "branch" not in call.places):
-        problem = _wrong_address(job.expand(variable.value), several=several, in_step=variable.in_step)
+        problem = _wrong_address(job.expand(variable.value), several=job.several_nodes, in_step=variable.in_step)
         is_last = variable.value == job.variables.get(variable.name, variable.value)
         is_read = is_last and (variable.exported or f"${variable.name}" in job.text.replace("{", ""))
         if variable.name.endswith("MASTER_ADDR") and problem and is_read:

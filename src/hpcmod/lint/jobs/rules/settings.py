@@ -27,11 +27,13 @@ def _seen(variable: Variable) -> str:
 
 def rule_wrong_interface(job: ScriptContext) -> Iterator[Fault]:
     known = job.site.network.interfaces
-    for variable, _ in job.settings if known else ():
+    for variable, _ in job.settings:
         name, value = _seen(variable), job.expand(variable.value)
         wanted = [] if "$" in value or value.startswith("^") else value.lstrip("=").split(",")
         wrong = [prefix for prefix in wanted if not any(interface.startswith(prefix) for interface in known)]
-        if name in _INTERFACES and wrong:
+        if name in _INTERFACES and wanted == ["lo"] and job.several_nodes and not known:
+            yield variable.line, f"{name}={value}: other nodes cannot reach the loopback interface", "Remove it."
+        elif name in _INTERFACES and wrong and known:
             problem = f"{name}={value}: traffic between nodes uses {known[0]} on {job.site.name}, not {wrong[0]}"
             yield variable.line, problem, f"export {variable.name}={','.join(known) if name[0] == 'N' else known[0]}"
 
