@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hpcmod.catalogue.cli.containers import name_variant as name_variant
     from hpcmod.catalogue.cli.installed import on_a_terminal as on_a_terminal
     from hpcmod.catalogue.finding.copies import loading_commands as loading_commands
+    from hpcmod.catalogue.finding.find import did_you_mean as did_you_mean
     from hpcmod.catalogue.records.store import Catalogue as Catalogue
     from hpcmod.catalogue.records.store import find_catalogues as find_catalogues
     from hpcmod.catalogue.session import check_advisories as check_advisories

@@ -34,7 +34,7 @@ _MACHINE = (
     ("scontrol", "--all", "--oneliner", "show", "partitions"),
     ("scontrol", "show", "config"),
 )
-_NOISE = r"^(?:sbatch: )?(?:error: )?"
+_NOISE = r"^(?:s\w+: )?(?:(?:error|fatal): )?"
 _UNREACHABLE = r"Unable to contact slurm controller|Could not establish a configuration source"
 _GONE = "Invalid job id"
 _ENDING = "COMPLETING"  # state of a job whose processes are being ended
@@ -141,7 +141,8 @@ def _ask_about_job(command: Sequence[str], environ: Mapping[str, str]) -> tuple[
     if not done.status:
         return done.stdout, ""
     gone = _GONE.lower() in done.stderr.lower()
-    return "", "" if gone else f"{command[0]}: {' '.join(done.stderr.split())[:200]}"
+    last = (done.stderr.strip().splitlines() or [""])[-1]  # the lines before say what was tried
+    return "", "" if gone else f"{command[0]}: {re.sub(_NOISE, '', last)[:200]}"
 
 
 def ask_nodes(job: JobFacts, command: Sequence[str], environ: Mapping[str, str], *, patience: float) -> tuple[str, str]:

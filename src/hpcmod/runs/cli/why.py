@@ -6,15 +6,15 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
 
-from hpcmod.catalogue import find_catalogues, loaded_modules
+from hpcmod.catalogue import did_you_mean, find_catalogues, loaded_modules, look_around
 from hpcmod.core.cli.findings import print_findings
 from hpcmod.core.cli.output import json_option, print_json, print_text, print_wrapped, tell
-from hpcmod.core.errors import BadInputError, NotFoundError
+from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.jobs import module_of_job, read_job
 from hpcmod.jobs.values.facts import JobFacts
@@ -106,12 +106,12 @@ def why_verb(given: tuple[str, ...], stacks: bool, as_json: bool) -> None:
 def _find_job(number: str, unknown: list[str]) -> JobFacts:
     facts, problems = read_job(number, os.environ)
     unknown += problems
+    if facts is None and problems and problems[0].startswith("scontrol"):
+        cure = "Ask where `squeue` answers, as on a login node, or give the file with its output: hpcmod why FILE"
+        raise LackingError(f"Slurm does not answer about job {number}: {problems[0]}", cure)
     if facts is None:
-        told = f" ({'; '.join(problems)})" if problems else ""
-        raise NotFoundError(
-            f"Slurm does not know job {number}{told}",
-            "Give the file with its output instead: hpcmod why FILE",
-        )
+        told = f" ({problems[0]})" if problems else ""
+        raise NotFoundError(f"Slurm does not know job {number}{told}", "Give the file with its output: hpcmod why FILE")
     if not facts.steps:
         unknown.append("memory and exit code of each step: there is no accounting of this job")
     return facts
@@ -130,7 +130,8 @@ def _ask(facts: JobFacts, unknown: list[str], name: str) -> tuple[NodeAnswer, ..
     unknown += [f"some stacks: {problem}" for problem in sorted(problems)[:3]]
     if asked.answers and not any(answer.profiler for answer in asked.answers):
         unknown.append(
-            f"the line that each rank is at: there is no py-spy. Add it to your module: hpcmod add {name} py-spy"
+            "the line that each rank is at: there is no py-spy. For this job, put one on your PATH (pip install py-spy)"
+            f" and ask again; for later ones: hpcmod add {name} py-spy"
         )
     return asked.answers
 
@@ -145,11 +146,12 @@ def _explain(
 ) -> Explanation:
     events = [event for log in files.logs for event in read_events(log, endings)]
     world = facts.tasks if facts and facts.tasks > 1 else 0
-    diagnosis = diagnose([*events, *(_of_state(facts, endings, events) if facts else ())], world=world)
+    events += _of_state(facts, endings, events) if facts else ()
+    diagnosis = diagnose(events, world=world, nodes=facts.node_count if facts else 0)
     ranks = [rank for answer in answers for rank in answer.ranks]
     doing, mismatch, network = group_ranks(ranks), find_mismatch(files.dumps), find_network(files.logs, expected)
     verdict = (judge_start(ranks) or judge_hang(doing, world)) if ranks else None
-    cause = diagnosis.cause
+    cause = _with_similar(diagnosis.cause)
     return Explanation(
         job=facts,
         failed=bool(
@@ -160,7 +162,7 @@ def _explain(
             or mismatch
             or network.slow
         ),
-        diagnosis=diagnosis,
+        diagnosis=replace(diagnosis, cause=cause),
         doing=doing,
         verdict=verdict.sentence if verdict else "",
         mismatch=mismatch,
@@ -168,6 +170,16 @@ def _explain(
         files=tuple(log.name for log in files.logs),
         unknown=tuple(dict.fromkeys((*unknown, *files.unknown))),
     )
+
+
+def _with_similar(cause: Group | None) -> Group | None:
+    """Return a cause; of a module that is unknown, its cure begins with containers of a similar name."""
+    if cause is None or cause.rule != "module-unknown":
+        return cause
+    unknown = cause.text.rpartition('are unknown: "')[2].partition('"')[0].partition("/")[0]
+    names = {listed.module.rpartition("/")[0] for listed in look_around(None, say=lambda _: None).containers()}
+    near = did_you_mean(unknown, names).partition(" See: ")[0]
+    return cause if unknown in names or "?" not in near else replace(cause, cure=f"{near} {cause.cure}")
 
 
 def _of_state(facts: JobFacts, endings: Sequence[Ending], events: Sequence[Event]) -> list[Event]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.calls import hpcmod
+from tests.catalogues import make_catalogue, make_record
 from tests.programs import make_program
 from tests.unit.runs.values.endings.test_flight import entry
 
@@ -57,6 +58,14 @@ def test_known_causes_have_a_cure_and_a_source(here: Path) -> None:
     done = hpcmod("why", "a.out")
     assert "Cause: rank 2: the memory of a GPU is full" in done.stdout
     assert "To fix it: Use a smaller batch" in done.stdout and "See https://docs.pytorch.org/" in done.stdout
+
+
+@pytest.mark.parametrize(("name", "said"), [("PyTorhc", "Did you mean PyTorch? hpcmod ls"), ("gcc", "hpcmod ls gcc")])
+def test_a_misspelt_module_is_named_rightly(here: Path, name: str, said: str) -> None:
+    make_catalogue(here / "catalogue", make_record("PyTorch/2.7"))
+    error = "Lmod has detected the following error: The following module(s) are unknown:"
+    (here / "a.out").write_text(f'{error}\n"{name}/2.7"\n\nPlease check the spelling\n')
+    assert f"To fix it: {said}" in hpcmod("why", "a.out", HPCMOD_CATALOGUE=str(here / "catalogue")).stdout
 
 
 def test_a_log_without_errors(here: Path) -> None:
@@ -164,6 +173,18 @@ def test_a_running_job_without_answers_says_so(here: Path) -> None:
     done = hpcmod("why", "7")
     assert "Unknown: what the ranks do: 2 of 2 nodes gave no answer (srun cannot be started" in done.stdout
     assert "asking the nodes" not in hpcmod("why", "7", "--no-stacks").output
+
+
+def test_a_slurm_that_cannot_be_reached_is_told_in_a_line_with_what_to_do(here: Path) -> None:
+    tried = "scontrol: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host"
+    end = "scontrol: fatal: Could not establish a configuration source"
+    make_program(here / "bin" / "scontrol", f"#!/bin/sh\necho '{tried}' >&2\necho '{end}' >&2\nexit 1\n")
+    done = hpcmod("why", "7")
+    assert done.exit_code == 7
+    assert done.stderr.splitlines() == [
+        "hpcmod: Slurm does not answer about job 7: scontrol: Could not establish a configuration source",
+        "Ask where `squeue` answers, as on a login node, or give the file with its output: hpcmod why FILE",
+    ]
 
 
 def test_an_unknown_job_and_two_jobs_are_errors(here: Path) -> None:

@@ -24,6 +24,19 @@ _WRAPPED = " in DataLoader worker process"
 _PACKAGES_OFF, _NO_MODULE = "packages-off", "python-module-missing"
 """Known endings of which the first explains the second."""
 
+_NOT_REACHED = "master-not-reached"
+"""Known ending whose line has the address."""
+_LOOPBACK = re.compile(r"\((?:localhost|127\.[\d.]+|::1), \d+\)|\[?(?:localhost|127\.[\d.]+|::1)\]?:\d")
+_EACH_ALONE = "It is the loopback address: the ranks of each node look for rank 0 on their own node."
+_LEAVE_IT = "For one run on all nodes, leave it to conda-python-distributed: `hpcmod lint SCRIPT` finds the line."
+
+_NAMED = {
+    "NAME": r"^([\w.+-]+)/[\w.+-]+: you",
+    "LIBRARY": r"([\w.+-]+): cannot open shared object file",
+    "PACKAGE": r"No module named '(\w+)|are unknown: \"([\w.+-]+)",
+}
+"""By word in what to do: what the line says of it, such as the module that Python or Lmod did not find."""
+
 _OUT_OF_MEMORY = "oom-kill"
 """Known ending whose line does not name the rank."""
 
@@ -92,19 +105,20 @@ class Diagnosis:
     """In which collectives ranks waited."""
 
 
-def diagnose(events: Sequence[Event], *, world: int = 0) -> Diagnosis:
+def diagnose(events: Sequence[Event], *, world: int = 0, nodes: int = 0) -> Diagnosis:
     """Explain a run.
 
     `events`: Those of all logs; in the order of the logs and their lines.
-    `world`: Number of ranks; 0 if unknown.
+    `world`, `nodes`: Number of ranks and of nodes; 0 if unknown.
     """
     ordered = _order(_with_hosts(events))
     groups = _group(_demote(ordered))
     by_kind = {kind: [group for group in groups if group.kind == kind] for kind in KINDS}
     chosen = _choose(by_kind[CAUSE], by_kind[SYMPTOM], by_kind[HINT])
     waiting = [event for event in ordered if event.ranks and event.rule == "collective-timeout"]
+    several = max(nodes, len({event.host for event in ordered if event.host})) > 1
     return Diagnosis(
-        cause=_with_victim(chosen, groups) if chosen else None,
+        cause=_with_address(_with_victim(chosen, groups), several=several) if chosen else None,
         others=tuple(group for group in groups if group.kind in (CAUSE, SYMPTOM) and group is not chosen),
         followed=tuple(group for group in by_kind[CONSEQUENCE] if not _repeats(group, chosen)),
         hints=tuple(group for group in by_kind[HINT] if group is not chosen),
@@ -177,11 +191,11 @@ def _make_group(same: Sequence[Event]) -> Group:
 
 
 def _fill_in(cure: str, text: str) -> str:
-    """Replace PACKAGE in what to do by the module that Python or Lmod did not find, NAME by the line's container."""
-    container = re.match(r"([\w.+-]+)/[\w.+-]+: you", text)
-    cure = cure.replace(" NAME", f" {container[1]}") if container else cure
-    module = re.search(r"No module named '(\w+)|are unknown: \"([\w.+-]+)", text)
-    return cure.replace("PACKAGE", module[1] or module[2]) if module else cure
+    """Replace words in what to do by what a line names."""
+    for word, pattern in _NAMED.items():
+        match = re.search(pattern, text)
+        cure = re.sub(rf"\b{word}\b", next(filter(None, match.groups())), cure) if match else cure
+    return cure
 
 
 def _choose(causes: Sequence[Group], symptoms: Sequence[Group], hints: Sequence[Group]) -> Group | None:
@@ -207,6 +221,12 @@ def _with_victim(group: Group, groups: Iterable[Group]) -> Group:
         return group
     killed = next((other for other in groups if other.rule == EXIT and other.signal == KILLED), None)
     return replace(group, ranks=killed.ranks, hosts=killed.hosts) if killed else group
+
+
+def _with_address(group: Group, *, several: bool) -> Group:
+    """Return a group with what it means that ranks of several nodes did not reach the loopback address."""
+    alone = several and group.rule == _NOT_REACHED and _LOOPBACK.search(group.text)
+    return replace(group, meaning=_EACH_ALONE, cure=_LEAVE_IT) if alone else group
 
 
 def _find_silent(waiting: Sequence[Event], world: int) -> tuple[int, ...]:

@@ -320,4 +320,6 @@ def judge_hang(groups: Sequence[Doing], world: int) -> HangVerdict:
         return HangVerdict(False, "The ranks go on: none was at the same line each time.")
     blind = groups and not any(" at " in group.what for group in groups)
     unknown = " Without stacks this is all that can be seen." if blind else ""
+    if blind and [len(group.ranks) > 1 for group in groups] == [False, True]:
+        return HangVerdict(False, f"{show_ranks(groups[0].ranks)} is not where the others are: look there.{unknown}")
     return HangVerdict(False, f"No rank waits for another in a way that is known.{unknown}")

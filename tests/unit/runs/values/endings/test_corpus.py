@@ -96,6 +96,8 @@ LMOD = "Lmod has detected the following error:"
          "exit code 3", "packages-unknown", "`x`", "HPCMOD_PACKAGES=none"),
         ("RuntimeError: cannot load MPI library\n/v/lib/libmpi.so: cannot open shared object file: No such file or "
          "directory", "mpi-library-missing", "cannot load", "mpich"),
+        ("./solve: error while loading shared libraries: libhdf5.so.200: cannot open shared object file: No such file "
+         "or directory", "library-missing", "libhdf5", "find / -xdev -name libhdf5.so.200`"),
         ("srun: error: n1: task 0: Killed", "task-exit", "Killed", "--mem=0"),
     ],
 )  # fmt: skip

@@ -16,8 +16,9 @@ CLOSED = """[rank0]: Traceback (most recent call last):
 """
 
 
-def explain(*texts: str, world: int = 0) -> Diagnosis:
-    return diagnose([e for n, text in enumerate(texts) for e in read_events(Log(f"{n}", text), KNOWN)], world=world)
+def explain(*texts: str, world: int = 0, nodes: int = 0) -> Diagnosis:
+    events = [e for n, text in enumerate(texts) for e in read_events(Log(f"{n}", text), KNOWN)]
+    return diagnose(events, world=world, nodes=nodes)
 
 
 def test_a_killed_rank_explains_the_errors_of_the_others() -> None:
@@ -58,6 +59,25 @@ def test_the_error_of_a_data_loader_worker_counts_more_than_what_wraps_it() -> N
         + "RuntimeError: unable to allocate shared memory(shm) for file </torch_5>"
     )
     assert found.cause and found.cause.rule == "shared-memory-full"
+
+
+@pytest.mark.parametrize(
+    ("address", "more", "nodes", "alone"),
+    [
+        ("(localhost, 29500)", "", 2, True),
+        ("(127.0.0.1, 29500)", "srun: error: nid001: task 0: Terminated\nsrun: error: nid002: task 2: Killed", 0, True),
+        ("(localhost, 29500)", "", 1, False),
+        ("(nid001, 29500)", "", 2, False),
+    ],
+)
+def test_ranks_of_several_nodes_do_not_meet_at_the_loopback_address(
+    address: str, more: str, nodes: int, alone: bool
+) -> None:
+    said = "The client socket has timed out after 60000ms while trying to connect to"
+    line = f"[rank2]: torch.distributed.DistNetworkError: {said} {address}."
+    cause = explain(f"{line}\n{more}", nodes=nodes).cause
+    assert cause and cause.rule == "master-not-reached"
+    assert ("on their own node" in cause.meaning, "hpcmod lint SCRIPT" in cause.cure) == (alone, alone)
 
 
 def test_mpirun_names_the_rank_that_a_signal_ended() -> None:

@@ -170,6 +170,20 @@ def test_without_a_stack_the_state_and_the_cpu_are_reported() -> None:
     assert judge_hang((), 4).sentence == "No rank waits for another in a way that is known."
 
 
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        ({1: "hrtimer_nanosleep"}, "rank 1 is not where the others are: look there. Without stacks this is all"),
+        ({1: "hrtimer_nanosleep", 2: "hrtimer_nanosleep"}, "No rank waits for another in a way that is known."),
+        ({1: "hrtimer_nanosleep", 2: "do_epoll_wait"}, "No rank waits for another in a way that is known."),
+        ({}, "No rank waits for another in a way that is known."),
+    ],
+)
+def test_without_stacks_the_one_rank_that_differs_is_named(kernel: dict[int, str], said: str) -> None:
+    lines = [answer(f"n{rank}", {rank: None}, wchan=kernel.get(rank, "futex_do_wait")) for rank in range(4)]
+    assert judge_hang(group_ranks(ranks_of_answers(*lines)), 4).sentence.startswith(said)
+
+
 @pytest.mark.parametrize("piece", ["x", "", "[]", "{}", '{"host": "a", "ranks": [3]}', "[" * 5000])
 def test_answers_that_are_not_valid_are_left_out(piece: str) -> None:
     assert parse_answers(f"hpcmod n 1/1 {piece}|") == parse_answers(f"hpcmod {piece}|") == ()
