@@ -154,10 +154,10 @@ make_private() { # DIRECTORY
 
 # The module or the wrapper sets variables of the host's Python to empty. Unset them for programs in the container.
 forget_host_python() {
-  local i name
-  for ((i = 0; i < ${#_guard[@]}; i += 3)); do
-    name=${_guard[i]}
-    [[ ${_guard[i + 1]} || ${!name-not set} ]] || unset "$name"
+  set -- "${_guard[@]}" # name, value, when
+  while (($#)); do
+    [[ $2 || ${!1-not set} ]] || unset "$1"
+    shift 3
   done
 }
 

@@ -1,4 +1,5 @@
 # What a rank uses on its node: GPUs, the cores near them, and directories for caches.
+# shellcheck disable=SC2206 # lists of names and numbers are split into words
 
 # Choose which GPUs a rank sees, and its LOCAL_RANK, an index into those. all: every GPU of the node, as under torchrun, and
 # LOCAL_RANK is the index of the rank on its node. one: the GPU with that index, and LOCAL_RANK is 0. The index itself is in
@@ -29,13 +30,11 @@ choose_gpus() { # -> _devices: number of GPUs that the variables show to this ra
 # that leaves, counting from 0 (ROCm documentation, "GPU isolation techniques").
 find_devices() { # -> own: the variable that decides, devices: its list, others: variables that must agree with it
   local outer=${_gpu_variables[0]-} variable
-  # shellcheck disable=SC2206 # splitting is intended
   ! shows_devices "$outer" || { own=$outer && devices=(${!outer}); }
   for variable in "${_gpu_variables[@]:1}"; do
     shows_devices "$variable" || continue
     if [[ $own == "$outer" || ! $own ]] && is_choice "$variable"; then
       own=$variable
-      # shellcheck disable=SC2206
       devices=(${!variable})
     else
       others+=("$variable")
@@ -113,10 +112,7 @@ number_gpus() {
 # see the same ones.
 warn_of_shared_gpus() {
   [[ ${_gpus_here:-$_devices} == "$_devices" && $_launcher ]] && ((RANK == 0)) || return 0
-  local mps=''
-  [[ ${_gpu_variables[0]-} != CUDA_VISIBLE_DEVICES ]] || mps=', and CUDA MPS on each node'
-  say "$LOCAL_WORLD_SIZE ranks on this node share $_devices GPU(s), which NCCL and RCCL refuse. Start one rank per GPU; for \
-programs without NCCL: --gpus-visible one$mps"
+  source "$_lib/shared-gpus.bash"
 }
 
 # Bind a rank to the cores near its GPU if it is not bound yet: it may use all cores of the node type, so no launcher bound
@@ -141,14 +137,12 @@ find_node_type() { # -> these
   [[ ! $_node_gpus ]] || return 0
   _node_gpus=0 _node_cores=()
   for row in "${_node_types[@]}"; do
-    # shellcheck disable=SC2206 # splitting is intended; the parts are names and numbers
     fields=($row)
     [[ ! $partition || " ${fields[0]} " != *" $partition "* ]] || { found=("${fields[@]}") && break; }
     [[ ${found[*]-} || ($partition && ${fields[0]}) ]] || found=("${fields[@]}")
   done
   ((${#found[@]})) || return 0
   IFS=' '
-  # shellcheck disable=SC2206
   _node_gpus=${found[1]} _node_cores=(${found[2]-})
 }
 
@@ -218,28 +212,17 @@ has_space() { # DIRECTORY
   [[ -s $1/.space ]] || { printf '%4096s' '' >"$1/.space"; } 2>/dev/null
 }
 
-move_caches() { # WHY
-  local old=$_cache
-  _cache=${TMPDIR:-/tmp}/${old##*/}-$$-$RANDOM
-  { mkdir -m 700 -- "$_cache" && has_space "$_cache"; } 2>/dev/null ||
-    stop 7 "no directory for caches: $old $1, and $_cache is not writable. Set HPCMOD_CACHE_ROOT"
-  ((_place)) || say "$old $1; the caches are in $_cache"
-  each_cache move_cache
-}
-
-# shellcheck disable=SC2317,SC2329 # each_cache calls it
-move_cache() { # VARIABLE VALUE WHY
-  ! is_ours "$1" || put "$@"
-}
+move_caches() { source "$_lib/move-caches.bash"; } # WHY
 
 # Models and data sets are large and kept: not in $HOME, which has a small quota at most sites. All other cache variables
 # default to these, as documented by Hugging Face (HF_HOME), PyTorch (TORCH_HOME) and the XDG Base Directory Specification.
 offer_large_caches() {
+  local why='outside $HOME, as the site profile says'
   expand_variables "$_large_caches"
   [[ $REPLY == /* && -d ${REPLY%/*} && -w ${REPLY%/*} ]] || return 0
-  offer HF_HOME "$REPLY/huggingface" 'outside $HOME, as the site profile says'
-  offer TORCH_HOME "$REPLY/torch" 'outside $HOME, as the site profile says'
-  offer XDG_CACHE_HOME "$REPLY" 'outside $HOME, as the site profile says'
+  offer HF_HOME "$REPLY/huggingface" "$why"
+  offer TORCH_HOME "$REPLY/torch" "$why"
+  offer XDG_CACHE_HOME "$REPLY" "$why"
 }
 
 # Expand only $NAME and ${NAME}; empty if one of them is not set. -> REPLY

@@ -113,8 +113,7 @@ check_ranks() {
   for variable in WORLD_SIZE RANK LOCAL_WORLD_SIZE LOCAL_RANK NODE_RANK MASTER_PORT; do
     [[ ${_why[$variable]-} ]] || continue
     value=${!variable}
-    [[ $value ]] || refuse_unknown "$variable"
-    is_number "$value" || refuse "$variable is '$value' (${_why[$variable]}), which is not a number"
+    is_number "$value" || refuse_value "$variable"
     declare -gx "$variable=$((10#$value))"
   done
   ((MASTER_PORT > 0 && MASTER_PORT < 65536)) || refuse "MASTER_PORT is $MASTER_PORT, which is not a port"
@@ -126,8 +125,9 @@ check_ranks() {
   _multi_node=$((WORLD_SIZE > LOCAL_WORLD_SIZE))
 }
 
-refuse_unknown() { # VARIABLE
+refuse_value() { # VARIABLE
   local by=${_by[$1]--}
+  [[ ! ${!1} ]] || refuse "$1 is '${!1}' (${_why[$1]}), which is not a number"
   [[ $by != - ]] && by=" ($by)" || by=
   refuse "$1 is not known: $_launcher does not provide it$by. Set $1"
 }
@@ -185,7 +185,7 @@ _launchers=(
   'PALS|PALS_RANKID|PALS_RANKID|PALS_LOCAL_RANKID|PALS_SIZE PMI_SIZE|PALS_LOCAL_SIZE|PALS_NODEID|-|PALS_APID'
 )
 
-_parts=(MARK RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK NODES RUN)
+_parts=(RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK NODES RUN)
 declare -A _told=() # values from the launcher, by these names
 declare -A _by=()   # the variable that each came from
 
@@ -206,15 +206,16 @@ find_launcher() { # -> _launcher, empty if none started this process; _told, _by
   fi
 }
 
-read_variables() { # NAME VARIABLES...
+read_variables() { # NAME MARK VARIABLES...
   local IFS=' ' part variable
   _launcher=$1
+  shift
   for part in "${_parts[@]}"; do
     shift
     for variable in $1; do
-      _by[$part]=$variable
       [[ $variable == - || ! ${!variable-} ]] || break
     done
+    _by[$part]=$variable
     [[ $variable == - ]] || _told[$part]=${!variable-}
   done
 }

@@ -119,47 +119,48 @@ read_element() { # ELEMENT -> source and place
   while [[ $place == ?*/ ]]; do place=${place%/}; done
 }
 
-# The literal binds of the module. -> known: by source and destination; patterns: rows of the others
+# The binds of the module, in any form. -> known: the literal ones, by source and destination; patterns: the others
 read_known_binds() {
-  local i source
-  for ((i = 0; i < ${#_binds[@]}; i += 6)); do
-    source=${_binds[i + 3]}
-    case ${_binds[i + 2]} in
-      path) known[$source:${_binds[i + 4]:-$source}]=1 ;;
-      pattern) patterns+=("$i") ;;
+  set -- "${_binds[@]}"
+  while (($#)); do
+    case $3 in
+      path) known[$4:${5:-$4}]=1 ;;
+      pattern) patterns+=("${4//\{uname_r\}/$kernel}" "$5") ;;
     esac
+    shift 6
   done
 }
 
 is_ours_too() {
-  local i glob
   [[ ! $_packages_tag || $place != "$_packages_mount" || $source != *"-$_packages_tag.squashfs" ]] || return 0
   [[ ! ${known[$source:$place]-} ]] || return 0
-  for i in "${patterns[@]}"; do
-    glob=${_binds[i + 3]//\{uname_r\}/$kernel}
+  set -- "${patterns[@]}"
+  while (($#)); do
     # shellcheck disable=SC2053 # it is a pattern on purpose
-    [[ $source != $glob || $place != "${_binds[i + 4]:-$source}" ]] || return 0
+    [[ $source != $1 || $place != "${2:-$source}" ]] || return 0
+    shift 2
   done
   return 1
 }
 
 choose_binds() {
-  local i found=1 wanted=''
-  for ((i = 0; i < ${#_binds[@]}; i += 6)); do
-    if [[ ${_binds[i]} == group ]]; then
+  local found=1 wanted=''
+  set -- "${_binds[@]}"
+  while (($#)); do
+    if [[ $1 == group ]]; then
       [[ $found || ! $wanted ]] || missing+=("$wanted")
       found='' wanted=''
-      [[ ${_binds[i + 1]} != required ]] || wanted=${_binds[i + 3]}
+      [[ $2 != required ]] || wanted=$4
     fi
-    [[ ! $found ]] || continue
-    REPLY=${_binds[i + 3]}
-    case ${_binds[i + 2]} in
-      pattern) newest "${REPLY//\{uname_r\}/$kernel}" ;;
-      packages) find_own_packages ;;
-    esac
-    [[ $REPLY && -e $REPLY ]] || continue
-    found=1
-    add_bind "$REPLY" "${_binds[i + 4]}" "${_binds[i + 5]}"
+    if [[ ! $found ]]; then
+      REPLY=$4
+      case $3 in
+        pattern) newest "${4//\{uname_r\}/$kernel}" ;;
+        packages) find_own_packages ;;
+      esac
+      [[ ! $REPLY || ! -e $REPLY ]] || { found=1 && add_bind "$REPLY" "$5" "$6"; }
+    fi
+    shift 6
   done
   [[ $found || ! $wanted ]] || missing+=("$wanted")
 }

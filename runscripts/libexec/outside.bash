@@ -66,18 +66,20 @@ run_in_image() { # COMMAND ARGS
 # Keep the host's Python out of the container: _guard of settings.bash. Variables that were set before the module was loaded
 # are known by a variable of the module. HPCMOD_KEEP_ENV lists variables to pass on; what the user set for the container wins.
 guard_container() {
-  local i name value note
-  for ((i = 0; i < ${#_guard[@]}; i += 3)); do
-    name=${_guard[i]} value=${_guard[i + 1]} note=_HPCMOD_${_sif_variable#SIF}_${_guard[i]}
+  local name value note
+  set -- "${_guard[@]}" # name, value, when
+  while (($#)); do
+    name=$1 value=$2 note=_HPCMOD_${_sif_variable#SIF}_$1
     if [[ " ${HPCMOD_KEEP_ENV-} " == *" $name "* ]]; then
       lift_guard "SINGULARITYENV_$name"
       lift_guard "APPTAINERENV_$name"
-    elif [[ ${_guard[i + 2]} == always ]]; then
+    elif [[ $3 == always ]]; then
       [[ ! $value && ! ${!name-} ]] || set_guard "SINGULARITYENV_$name" "APPTAINERENV_$name"
     elif [[ ${!note-} ]]; then
       set_guard "SINGULARITYENV_$name" "APPTAINERENV_$name"
-      [[ ${_guard[i + 2]} != before ]] || pass_added "SINGULARITYENV_$name" "APPTAINERENV_$name"
+      [[ $3 != before ]] || pass_added "SINGULARITYENV_$name" "APPTAINERENV_$name"
     fi
+    shift 3
   done
 }
 
