@@ -116,12 +116,12 @@ class ContainerBuild(ContainerModule):
     def build_options(self):
         """Build options for this machine."""
         from hpcmod.building import BuildOptions
-        from hpcmod.images import ConvertOptions
+        from hpcmod.images import make_options
 
         return BuildOptions(
             environ={"HPCMOD_BUILD_DIR": build_path(), **os.environ},
             engine=self.cfg["engine"],
-            conversion=ConvertOptions.parse(self.site.images.compression),
+            conversion=make_options(self.site, os.environ, use_cache=False).conversion,
             tell=self.tell,
         )
 

@@ -76,7 +76,7 @@ def plugin(
     return {path: stub(path.rpartition("/")[2], ("libfabric.so.1", version), *needs, **more)}
 
 
-def make_stack(path: Path, files: Stubs, *, architecture: str = ARCH) -> Path:
+def make_stack(path: Path, files: Stubs, *, architecture: str = ARCH, compression: str = "none") -> Path:
     """Write a SIF that contains these files, and bash."""
     tree = {b"": directory()}
     for name, content in sorted({"/bin/bash": "", **files}.items()):
@@ -87,7 +87,7 @@ def make_stack(path: Path, files: Stubs, *, architecture: str = ARCH) -> Path:
             tree[place] = Entry("symlink", 0o777, target=content.target.encode())
         else:
             tree[place] = Entry(content=content.encode() if isinstance(content, str) else content, mode=0o755)
-    body = write_squashfs(path.with_suffix(".body"), tree, compression="none", chunk=1 << 20).read_bytes()
+    body = write_squashfs(path.with_suffix(".body"), tree, compression=compression, chunk=1 << 20).read_bytes()
     path.with_suffix(".body").unlink()
     return make_sif(path, body, architecture=architecture)
 

@@ -184,7 +184,9 @@ class _Build:
 
     def _make_sif(self, engine: Engine, workspace: Workspace, staged: Path) -> None:
         file = write_context(self._plan, workspace.context, form=engine.form)
-        source = BuildSource(Path(self._plan.own_context or workspace.context), file, self._base)
+        source = BuildSource(
+            Path(self._plan.own_context or workspace.context), file, self._base, self._options.conversion
+        )
         try:
             built = engine.build(workspace, source)
         except HpcmodError as err:

@@ -39,6 +39,7 @@ from hpcmod.compat.values.verdict import Case, HostFacts, Loaded, Unmet, Verdict
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.values.finding import FAIL, WARN, Finding
 from hpcmod.images import Sif
+from hpcmod.machine import read_version
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import IN_CONTAINER, Site
 from hpcmod.modules import explain_binds
@@ -123,6 +124,8 @@ def make_case(
         seen = find_stack(view, facts, first)
         host = _see_host(read_host(libraries, root=root), seen, view, search, next(iter(first), ""))
         more = replace(search, defaults=(*search.defaults, *find_directories(view, search, facts)))
+        if image.compression == "zstd":  # only then does it matter
+            host = replace(host, runtime=read_version(environ))
         loader = _Loader((image, seen), files, view, (search, more))
         loaded = tuple(_load_all(image, loader, injected)) if image.libc != "musl" else ()
         hidden = tuple(_find_hidden(host.netstack, files, view, search)) if host.netstack else ()

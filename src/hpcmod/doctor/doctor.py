@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hpcmod.core.errors import HpcmodError, LackingError
-from hpcmod.core.process import run
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.core.which import which
-from hpcmod.machine import COMMANDS, EB_SYNTAX, EB_TOOL, LMOD, find_module_tool, load_site
-from hpcmod.modules import find_eb, find_runtime, run_eb, why_no_easyblock
+from hpcmod.machine import COMMANDS, EB_SYNTAX, EB_TOOL, LMOD, find_module_tool, find_runtime, load_site, read_version
+from hpcmod.modules import find_eb, run_eb, why_no_easyblock
 
 
 def check_machine(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Finding]:
@@ -50,7 +49,7 @@ def _check_runtime(environ: Mapping[str, str]) -> Finding:
     if runtime is None:
         cure = "Install Apptainer, or add it to PATH."
         return Finding(FAIL, "runtime", "neither singularity nor apptainer on PATH", cure)
-    return Finding(OK, "runtime", f"{runtime}, {run([runtime, '--version']).stdout.strip()}")
+    return Finding(OK, "runtime", f"{runtime}, {read_version(environ)}")
 
 
 def _check_module_tool(environ: Mapping[str, str]) -> Finding:

@@ -21,9 +21,9 @@ from hpcmod.jobs import find_mpi_types, list_machine
 from hpcmod.jobs.values.allocation import NODE_VARIABLE
 from hpcmod.jobs.values.cluster import Cluster
 from hpcmod.jobs.values.slurm import spell_options
-from hpcmod.machine import LMOD, find_init, find_module_tool, node_program
+from hpcmod.machine import LMOD, find_init, find_module_tool, find_runtime, node_program, read_version
 from hpcmod.machine.values.facts import parse_facts
-from hpcmod.modules import find_check_step, find_runtime
+from hpcmod.modules import find_check_step
 
 _PATIENCE = 60.0  # seconds for a program of this node
 _LONG = 600.0  # seconds until a node of a partition is free, and has answered
@@ -122,10 +122,7 @@ def _describe_module_tool(environ: Mapping[str, str]) -> str:
 
 
 def _describe_runtime(environ: Mapping[str, str]) -> str:
-    runtime = find_runtime(environ)
-    if runtime is None:
-        return ""
-    return " ".join(_output([runtime, "--version"], environ).split()) or runtime
+    return read_version(environ) or find_runtime(environ) or ""
 
 
 def _output(command: Sequence[str], environ: Mapping[str, str]) -> str:

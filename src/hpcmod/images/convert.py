@@ -41,8 +41,8 @@ _NAMESPACE = uuid.UUID("8e4b3a52-6c0c-4a57-9d0b-5f3f4a1f6d21")  # random, fixed 
 class ConvertOptions:
     """Options of a conversion."""
 
-    compression: str = "zstd"
-    """One of model.compression.NAMES."""
+    compression: str = "gzip"
+    """One of hpcmod.core.values.compression.NAMES; every container runtime reads this one."""
     level: int | None = None
     """Compression level; None for the compressor's default."""
     most_memory: int = 750_000_000
@@ -54,9 +54,7 @@ class ConvertOptions:
 
         Raises HpcmodError if the compressor or level is unknown, or its library is missing.
         """
-        if not compression:
-            return cls()
-        name, colon, level = compression.partition(":")
+        name, colon, level = (compression or cls.compression).partition(":")
         if colon and not re.fullmatch(r"[0-9]{1,2}", level):
             fault = f"compression {compression!r}: {level!r} is not a valid level"
             raise BadInputError(fault, "Write it as zstd:3 or gzip:6.")

@@ -14,14 +14,14 @@ from pathlib import Path
 from string import Template
 
 from hpcmod.core.errors import BadInputError, LackingError
-from hpcmod.core.process import run
+from hpcmod.core.values.compression import reads_zstd
 from hpcmod.core.values.facts import architecture_name
-from hpcmod.core.which import which
 from hpcmod.images.acquire.origin import ObtainOptions
 from hpcmod.images.cache import Cache
 from hpcmod.images.convert import ConvertOptions
 from hpcmod.images.web.credentials import Access
-from hpcmod.machine.values.site import RUNTIMES, Site
+from hpcmod.machine import read_version
+from hpcmod.machine.values.site import Site
 
 _PLACES = {
     "APPTAINER_CACHEDIR": "hpcmod",
@@ -62,26 +62,13 @@ def make_options(
 
 
 def _make_conversion(compression: str, environ: Mapping[str, str]) -> ConvertOptions:
-    options = ConvertOptions.parse(compression or _readable_compression(environ))
+    options = ConvertOptions.parse(compression or ("zstd" if reads_zstd(read_version(environ)) else ""))
     megabytes = environ.get("HPCMOD_MAX_MEMORY", "")
     if not megabytes:
         return options
     if not re.fullmatch(r"[1-9][0-9]{0,8}", megabytes):
         raise BadInputError(f"HPCMOD_MAX_MEMORY is {megabytes!r}, expected a number of MB", "HPCMOD_MAX_MEMORY=2000")
     return replace(options, most_memory=int(megabytes) * 10**6)
-
-
-def _readable_compression(environ: Mapping[str, str]) -> str:
-    """Return gzip if the runtime here refuses zstd, else an empty text: the default.
-
-    SingularityCE (4.3, 2025) and Apptainer before 1.4 do: pkg/image/squashfs.go of sylabs/singularity@122624af, and
-    Apptainer 1.3.6 as it was run.
-    """
-    runtime = next((path for name in RUNTIMES if (path := which(name, environ))), None)
-    if runtime is None:
-        return ""
-    version = re.search(r"apptainer version (\d+)\.(\d+)", run([runtime, "--version"], env=environ).stdout)
-    return "" if version and (int(version[1]), int(version[2])) >= (1, 4) else "gzip"
 
 
 def open_cache(site: Site, environ: Mapping[str, str]) -> Cache:

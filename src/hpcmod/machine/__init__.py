@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from hpcmod.machine.module_tool import module_name as module_name
     from hpcmod.machine.module_tool import with_one_tool as with_one_tool
     from hpcmod.machine.node import node_program as node_program
+    from hpcmod.machine.runtime import find_runtime as find_runtime
+    from hpcmod.machine.runtime import read_version as read_version
 else:
     from hpcmod.core.names import named_in
 

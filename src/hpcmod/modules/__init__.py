@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from hpcmod.modules.remove import find_unfinished_removal as find_unfinished_removal
     from hpcmod.modules.remove import make_removal as make_removal
     from hpcmod.modules.remove import remove_installation as remove_installation
-    from hpcmod.modules.runtime import find_runtime as find_runtime
     from hpcmod.modules.runtime import host_environment as host_environment
     from hpcmod.modules.runtime import prover as prover
     from hpcmod.modules.runtime import start_commands as start_commands

@@ -1,4 +1,4 @@
-"""Find this machine's container runtime, and check that it starts an image."""
+"""Check that this machine's container runtime starts an image."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hpcmod.core.errors import CheckFailedError
-from hpcmod.core.which import which
-from hpcmod.machine.values.site import RUNTIMES
-
-
-def find_runtime(environ: Mapping[str, str]) -> str | None:
-    """Return the runtime on PATH; None if there is none."""
-    return next((path for name in RUNTIMES if (path := which(name, environ))), None)
+from hpcmod.machine import find_runtime
 
 
 def host_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import LackingError
+from hpcmod.machine import find_runtime
 from hpcmod.machine.values.site import HOST_PYTHON
-from hpcmod.modules import find_runtime, host_environment
+from hpcmod.modules import host_environment
 from hpcmod.packages.values.plan import WORK
 
 _DEFAULT_TEMPORARY = "/tmp"  # noqa: S108 - node-local on every Linux; TMPDIR names a better place

@@ -16,9 +16,10 @@ from hpcmod.compat.values.verdict import Verdict, judge
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, WARN, Finding, worst_level
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import IN_CONTAINER, Launcher, Site
-from hpcmod.machine.values.tables import Gpus, Netstack, Network, SiteBinds
+from hpcmod.machine.values.tables import Gpus, Images, Netstack, Network, SiteBinds
 from tests.corpus import Link
 from tests.elf_files import elf
+from tests.programs import make_program
 from tests.stacks import ARCH, C, Stubs, fabric, glibc, make_host, make_stack, mpich, named, open_mpi, plugin, stub
 
 OTHER = {"amd64": "arm64", "arm64": "amd64"}[ARCH]
@@ -46,6 +47,9 @@ class Scene:
     swap: bool = False
     """Whether the profile's captured directory is NET of the host."""
     architecture: str = ARCH
+    packed: str = "none"
+    runtime: str = ""
+    """What the container runtime says of its version; empty: there is none."""
     silent: tuple[str, ...] = ()
     """Rules that must report only ok."""
 
@@ -605,6 +609,20 @@ SCENES = (
         silent=("gpu-target",),
     ),
     scene(
+        "a compression that the runtime does not read",
+        BARE,
+        (FAIL, "compression", "zstd, which apptainer version 1.3.6 cannot read"),
+        packed="zstd",
+        runtime="apptainer version 1.3.6",
+    ),
+    scene(
+        "a compression that the machine of the profile does not read",
+        BARE,
+        (WARN, "compression", "hpcmod fetch --compression gzip"),
+        packed="zstd",
+        site={"images": Images(compression="gzip")},
+    ),
+    scene(
         "the driver library, on a machine not known to have NVIDIA GPUs",
         {**BARE, **fabric("20.0"), **plugin("FABRIC_1.3", "libcuda.so.1")},
         (UNKNOWN, "libraries", "libcuda.so.1 from NVIDIA's driver"),
@@ -662,8 +680,11 @@ def judge_scene(scene: Scene, tmp_path: Path) -> Verdict:
     binds = tuple((Bind(f"{root}{place}", place),) for place in scene.binds)
     site = Site("stub", binds=SiteBinds(optional=binds), **scene.site)  # type: ignore[arg-type]
     site = site._replace(network=site.network._replace(netstack=netstack))
-    image = make_stack(tmp_path / "image.sif", scene.image, architecture=scene.architecture)
-    return judge(make_case(image, site, {}, libraries=libraries, root=root), RULES)
+    image = make_stack(tmp_path / "image.sif", scene.image, architecture=scene.architecture, compression=scene.packed)
+    if scene.runtime:
+        make_program(tmp_path / "bin/singularity", f"#!/bin/sh\necho {scene.runtime}\n")
+    environ = {"PATH": str(tmp_path / "bin")}
+    return judge(make_case(image, site, environ, libraries=libraries, root=root), RULES)
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)

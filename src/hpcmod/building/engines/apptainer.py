@@ -11,10 +11,12 @@ from hpcmod.building.engines.workspace import Workspace
 from hpcmod.core.process import run
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.which import which
+from hpcmod.images import ConvertOptions
 
 _HARMFUL = ("BIND", "BINDPATH", "MOUNT", "NV", "ROCM", "CONTAINALL", "CLEANENV")
 """Runtime settings that break a build, because they refer to files that are not in the image."""
-_PACKING = ("--mksquashfs-args", "-comp zstd -Xcompression-level 3")  # since Apptainer 1.4; SingularityCE has none
+_PACKING = "--mksquashfs-args"
+"""Option that chooses the compression, since Apptainer 1.4; older ones and SingularityCE always use gzip."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,21 @@ class Apptainer:
     def build(self, workspace: Workspace, source: BuildSource) -> ImageReference:
         """Build in the workspace, and return a reference to the SIF; for errors see `Buildah.build`."""
         way, out = WAYS[self.way], workspace.directory / "image.sif"
-        packing = _PACKING if _PACKING[0] in run([way.program, "build", "--help"], env=workspace.environ).stdout else ()
+        can_choose = _PACKING in run([way.program, "build", "--help"], env=workspace.environ).stdout
+        packing = [_PACKING, _packing_options(source.conversion)] if can_choose else []
         argv = [way.program, "build", *way.flags, *packing, os.fspath(out), os.fspath(source.file)]
         status = replace(workspace, environ=_environment(workspace)).run(argv, cwd=source.context)
         if source.base and b"Running post scriptlet" not in workspace.log.read_bytes():
             check_base(workspace, status, source.base)
         check_done(workspace, status, what=f"{way.program} build")
         return ImageReference.parse(os.fspath(out))
+
+
+def _packing_options(conversion: ConvertOptions) -> str:
+    """Return the options of mksquashfs for a compression."""
+    if conversion.compression == "none":
+        return "-noI -noD -noF -noX"
+    return f"-comp {conversion.compression}" + (f" -Xcompression-level {conversion.level}" if conversion.level else "")
 
 
 def _environment(workspace: Workspace) -> dict[str, str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.building.engines.workspace import ELSEWHERE, Workspace
 from hpcmod.core.errors import HpcmodError, NoSpaceError, NotFoundError
 from hpcmod.core.values.reference import ImageReference
+from hpcmod.images import ConvertOptions
 
 _FULL = "No space left on device"
 
@@ -22,6 +23,8 @@ class BuildSource:
     """The Dockerfile or the definition file."""
     base: ImageReference | None
     """The base image; None if only the file names it."""
+    conversion: ConvertOptions = field(default_factory=ConvertOptions)
+    """Compression of a SIF that the engine itself writes."""
 
 
 def check_done(workspace: Workspace, status: int, *, what: str) -> None:

@@ -16,7 +16,8 @@ from hpcmod.core.errors import CheckFailedError, LackingError, NotFoundError
 from hpcmod.core.process import run
 from hpcmod.core.text.quote import terminal_line
 from hpcmod.images import Sif
-from hpcmod.modules import eb_environment, find_runtime
+from hpcmod.machine import find_runtime
+from hpcmod.modules import eb_environment
 
 
 def environment_of_eb() -> dict[str, str]:

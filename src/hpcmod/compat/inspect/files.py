@@ -31,6 +31,7 @@ class ContainerFiles:
 
     def __init__(self, squashfs: Squashfs | None, binds: Sequence[tuple[str, str]] = ()) -> None:
         self._squashfs = squashfs
+        self.compression = squashfs.compression if squashfs else ""
         self._binds = {destination.rstrip("/"): os.path.realpath(source).rstrip("/") for destination, source in binds}
         self._mounts = {parent for destination in self._binds for parent in _parents(destination)}
         self._seen: dict[str, tuple[str, str]] = {}

@@ -119,6 +119,7 @@ def find_stack(files: ContainerFiles, facts: ImageFacts, first: Sequence[str] = 
         others=tuple(others),
         has_bash=facts.has_bash,
         broken=tuple(sorted(files.broken.items())),
+        compression=files.compression,
     )
 
 

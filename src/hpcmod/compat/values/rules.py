@@ -9,10 +9,16 @@ from hpcmod.compat.values.gpu import GPU_RULES
 from hpcmod.compat.values.network import NETWORK_RULES
 from hpcmod.compat.values.stack import COLLECTIVES, DRIVER, MPI, PLUGIN
 from hpcmod.compat.values.verdict import Case, CompatRule, Loaded, Unmet, by_pair
+from hpcmod.core.values.compression import reads_zstd
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, WARN, Finding
 
 _OF_THE_DRIVER = re.compile(r"lib(?:cuda|nvidia-[\w-]+|nvcuvid|nvoptix)\.so(?:\..*)?")
 """Libraries that the driver provides and --nv adds (nvliblist.conf of Apptainer 1.4.5)."""
+
+_REPACK = (
+    "Convert its OCI image again, with hpcmod fetch --compression gzip; or, where Apptainer is 1.4 or later: "
+    "apptainer build NEW.sif OLD.sif"
+)
 
 
 def _architecture(case: Case) -> Iterator[Finding]:
@@ -109,6 +115,15 @@ def _libc(case: Case) -> Iterator[Finding]:
         yield Finding(UNKNOWN, "libc", "no C library found in the image")
 
 
+def _compression(case: Case) -> Iterator[Finding]:
+    runtime = case.host.runtime
+    if case.image.compression == "zstd" and not reads_zstd(runtime):
+        who = runtime or "SingularityCE and Apptainer before 1.4"
+        expected = WARN if case.site.images.compression.startswith("gzip") else UNKNOWN
+        level = FAIL if runtime else expected
+        yield Finding(level, "compression", f"the image is compressed with zstd, which {who} cannot read", _REPACK)
+
+
 def _bash(case: Case) -> Iterator[Finding]:
     if not case.image.has_bash:
         found = "the image has no /bin/bash: its commands can be started, run scripts and start-shell cannot"
@@ -153,6 +168,13 @@ RULES: tuple[CompatRule, ...] = (
         "fail",
         "elf(5): e_machine; SIF specification: architecture of the primary partition",
         _architecture,
+    ),
+    CompatRule(
+        "compression",
+        "Does this machine's container runtime read the compression of the image?",
+        "fail; without a runtime on PATH: warn if the site profile has `images.compression = 'gzip'`",
+        "pkg/image/squashfs.go of sylabs/singularity@122624af, 4.3; Apptainer 1.3.6 and 1.4.5, tested",
+        _compression,
     ),
     CompatRule(
         "libc",

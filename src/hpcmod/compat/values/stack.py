@@ -127,6 +127,8 @@ class StackFacts:
     """Whether it has /bin/bash."""
     broken: tuple[tuple[str, str], ...] = ()
     """Inspected files that are not ELF, or damaged: path and error."""
+    compression: str = ""
+    """Compressor of its file system: gzip, zstd, xz or lz4."""
 
     @property
     def mpi(self) -> Mpi | None:

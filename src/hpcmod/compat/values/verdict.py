@@ -82,6 +82,8 @@ class HostFacts:
     """Host libraries that are visible in containers, wherever they are."""
     netstack: str = ""
     """Directory with host libraries that containers search first."""
+    runtime: str = ""
+    """What the container runtime says of its version, where the image's compression matters to it."""
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,8 @@ class Blocks:
         self.superblock = self._superblock()
         self._size = self.superblock.size
         self._unpack, self._unpack_fault = _find_codec(self.superblock.codec, self.name)
+        self.compression = _CODECS[self.superblock.codec][0]
+        """Name of the compressor: gzip, zstd, xz or lz4."""
         self._metadata_cache: dict[int, tuple[bytes, int]] = {}
         self._fragment_cache: dict[int, bytes] = {}
 

@@ -44,6 +44,7 @@ class Squashfs:
         self._root = Inode(self._blocks, self._blocks.superblock.root)
         if self._root.kind != "dir":
             raise self._blocks.damaged(self._blocks.superblock.inodes_at, "the root is not a directory")
+        self.compression = self._blocks.compression
 
     def find(self, path: str, *, follow: bool = True) -> Inode | None:
         """Return the inode of a path, None if missing; `follow` says whether a link at its end is followed."""

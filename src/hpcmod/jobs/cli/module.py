@@ -10,9 +10,9 @@ from hpcmod.catalogue import find_meant, find_ready, loading_commands, look_arou
 from hpcmod.core.cli.output import tell
 from hpcmod.core.errors import HpcmodError, NotFoundError
 from hpcmod.jobs.values.request import JobModule
-from hpcmod.machine import find_init, find_module_tool, find_modulefile, module_name
+from hpcmod.machine import find_init, find_module_tool, find_modulefile, find_runtime, module_name
 from hpcmod.machine.values.site import Site
-from hpcmod.modules import Installed, find_installed, find_runtime, host_environment
+from hpcmod.modules import Installed, find_installed, host_environment
 
 _SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/usr/local/sbin")
 """Directories that are on PATH in every shell."""

@@ -15,8 +15,8 @@ from hpcmod.core.registry import offered
 from hpcmod.core.values.facts import COMMAND
 from hpcmod.jobs.values.request import JobContainer
 from hpcmod.jobs.values.step import STARTS
+from hpcmod.machine import find_runtime
 from hpcmod.machine.values.site import LAUNCHERS, RAY, STAGE_PLACES, Site
-from hpcmod.modules import find_runtime
 from hpcmod.modules.values.install_record import InstallRecord
 
 MPI_TYPES = ("pmix", "pmi2", "cray_shasta", "none")

@@ -36,7 +36,7 @@ class Images(NamedTuple):
     user can write to, or the project's directory in it, which is named after the project's group."""
     compression: str = ""
     """Compression of SIFs made here: zstd, gzip or none, optionally followed by a colon and a level. Empty:
-    hpcmod's default."""
+    zstd if the container runtime on PATH reads it, else gzip, which every runtime reads."""
     striping: str = ""
     """Options of `lfs setstripe` for images that hpcmod writes to Lustre, e.g. `-c 8`: over how many servers it
     distributes them. Empty: the default of their directory."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hpcmod.building.engines.engine import BuildSource
 from hpcmod.building.engines.workspace import Workspace, open_workspace
 from hpcmod.core.errors import HpcmodError, NoSpaceError, NotFoundError
 from hpcmod.core.values.reference import ImageReference
+from hpcmod.images import ConvertOptions
 from tests.programs import make_program
 
 ID = "0123456789abcdef" * 4
@@ -124,15 +126,20 @@ def test_podman_keeps_no_process_of_ours_and_finds_the_logins(workspace: Workspa
 
 @pytest.mark.parametrize(("way", "flags"), [("fakeroot", "--fakeroot"), ("rootmapped", "--fakeroot --ignore-subuid")])
 @pytest.mark.parametrize(
-    ("options", "packing"),
-    [("--mksquashfs-args string", " --mksquashfs-args -comp zstd "), ("--fix-perms", " /")],
-    ids=["Apptainer 1.4", "older or SingularityCE"],
+    ("options", "compression", "packing"),
+    [
+        ("--mksquashfs-args string", "zstd", " --mksquashfs-args -comp zstd -Xcompression-level 3 /"),
+        ("--mksquashfs-args string", "gzip:9", " --mksquashfs-args -comp gzip -Xcompression-level 9 /"),
+        ("--mksquashfs-args string", "none", " --mksquashfs-args -noI -noD -noF -noX /"),
+        ("--fix-perms", "zstd", " /"),
+    ],
+    ids=["Apptainer 1.4", "gzip", "none", "older or SingularityCE"],
 )
 def test_apptainer_writes_only_to_the_workspace_and_hides_host_tmp(
-    workspace: Workspace, tmp_path: Path, way: str, flags: str, options: str, packing: str
+    workspace: Workspace, tmp_path: Path, way: str, flags: str, options: str, compression: str, packing: str
 ) -> None:
     stand_in(tmp_path, "apptainer", f"case $* in *--help) echo '{options}';; esac")
-    Apptainer(way).build(workspace, source(workspace))
+    Apptainer(way).build(workspace, replace(source(workspace), conversion=ConvertOptions.parse(compression)))
     asked, build = told(workspace)
     assert asked == "apptainer build --help " and build.startswith(f"apptainer build {flags}{packing}")
     found = settings(workspace)

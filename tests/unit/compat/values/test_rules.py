@@ -6,11 +6,14 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from hpcmod.compat.values.rules import RULES
 from hpcmod.compat.values.stack import StackFacts
 from hpcmod.compat.values.verdict import Case, HostFacts, judge
-from hpcmod.core.values.finding import FAIL, OK, UNKNOWN
+from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, WARN
 from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.tables import Images
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "compat-rules.md"
 HEAD = """# Rules about images on machines
@@ -42,6 +45,26 @@ def test_a_case_without_facts_refuses_nothing() -> None:
     verdict = judge(Case(StackFacts(), HostFacts(), Site("x")), RULES)
     assert verdict.level == OK
     assert {one.level for one in verdict.findings} == {UNKNOWN}
+
+
+@pytest.mark.parametrize(
+    ("image", "runtime", "profile", "levels"),
+    [
+        ("zstd", "apptainer version 1.3.6", "", [FAIL]),
+        ("zstd", "singularity-ce version 4.1.5", "zstd", [FAIL]),
+        ("zstd", "", "gzip:9", [WARN]),
+        ("zstd", "", "", [UNKNOWN]),
+        ("zstd", "apptainer version 1.4.5", "gzip", []),
+        ("gzip", "apptainer version 1.3.6", "", []),
+        ("xz", "", "gzip", []),
+    ],
+)
+def test_the_runtime_else_the_profile_says_whether_zstd_is_read(
+    image: str, runtime: str, profile: str, levels: list[str]
+) -> None:
+    site = Site("x", images=Images(compression=profile))
+    findings = judge(Case(StackFacts(compression=image), HostFacts(runtime=runtime), site), RULES).findings
+    assert [finding.level for finding in findings if finding.rule == "compression"] == levels
 
 
 def test_without_an_architecture_in_the_header_the_libraries_decide() -> None:
