@@ -102,6 +102,10 @@ def test_doctor_says_which_tool_there_is_and_what_a_plain_eb_lacks(machine: Mach
     assert findings('eval "$(hpcmod site env)"; ')["module tool of eb"]["level"] == "ok"
     wrong = findings("export EASYBUILD_MODULES_TOOL=Lmod; ")["module tool of eb"]
     assert (wrong["level"], wrong["cure"].startswith("unset ")) == ("fail", True)
+    machine = replace(machine, was_lmod=True)
+    loaded = findings(f"module use {machine.catalogue}/site/modules; module load hpcmod; ")
+    assert loaded["module tool"]["found"].startswith("EnvironmentModules, ")
+    assert loaded["module tool of eb"]["found"] == "EnvironmentModules, Tcl"
 
 
 def test_the_page_names_no_command_that_fails(machine: Machine) -> None:

@@ -13,7 +13,7 @@ from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.modules.text.easyconfig import render_easyconfig
 from hpcmod.modules.values.easyconfig import EasyconfigText
-from tests.stack import CHECKOUT, Done, ModuleTool, run
+from tests.stack import CHECKOUT, Done, ModuleTool, run, write_eb
 
 pytestmark = pytest.mark.stack
 
@@ -43,7 +43,9 @@ def setup(tool: ModuleTool, *args: str | Path) -> Path:
 
 
 def in_shell(tool: ModuleTool, modules: Path, snippet: str, **env: str) -> Done:
-    prefix = {"EASYBUILD_PREFIX": str(tool.home / "own"), "EASYBUILD_TMPDIR": str(tool.home / "tmp")}
+    """Run a snippet where the first `eb` on PATH is not that of hpcmod's environment."""
+    path = f"{write_eb(tool.stack, tool.home)}:{tool.stack.environment(tool.home)['PATH']}"
+    prefix = {"PATH": path, "EASYBUILD_PREFIX": str(tool.home / "own"), "EASYBUILD_TMPDIR": str(tool.home / "tmp")}
     prefix["PYTHONOPTIMIZE"] = "0"  # see tests/stack.py
     command = {"MODULES_CMD": str(tool.stack.modulecmd)} if tool.name == "envmodules" else {}
     return tool(snippet, modules, **prefix, **command, **env)

@@ -63,11 +63,11 @@ def _check_module_tool(environ: Mapping[str, str]) -> Finding:
 def _check_tool_of_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Compare the module tool that `eb` is configured for with that of this shell."""
     tool = find_module_tool(environ)
-    if not tool:
-        return
     # hpcmod's additions are excluded: a plain eb is what counts
-    shown = run_eb(["--show-config"], environ).stdout
-    configured = dict(re.findall(r"^(modules-tool|module-syntax) +\(\w\) = (\S+)", shown, re.MULTILINE))
+    shown = run_eb(["--show-config"], environ) if tool else None
+    if not shown or shown.status:  # why it fails is reported for the easyblock
+        return
+    configured = dict(re.findall(r"^(modules-tool|module-syntax) +\(\w\) = (\S+)", shown.stdout, re.MULTILINE))
     used, syntax = configured.get("modules-tool", LMOD), configured.get("module-syntax", "Lua")
     right = used == tool and (tool == LMOD or syntax == "Tcl")
     if right:

@@ -11,7 +11,6 @@ from hpcmod.core.errors import LackingError
 _TIMEOUT = 30.0  # seconds; hpcmod must not hang with a file system
 _TCL_PATH = re.compile(r"^echo '(/.*)';?$", re.MULTILINE)
 
-
 LMOD, ENVIRONMENT_MODULES = "Lmod", "EnvironmentModules"
 """The module tools, by their names in EasyBuild's option `modules-tool`."""
 COMMANDS = {LMOD: "LMOD_CMD", ENVIRONMENT_MODULES: "MODULES_CMD"}
@@ -24,7 +23,8 @@ def find_module_tool(environ: Mapping[str, str]) -> str:
     """Return the module tool of this shell, LMOD or ENVIRONMENT_MODULES; empty if there is none.
 
     A shell that switched from one tool to the other has the variables of both. The exported function `module`, else
-    MODULESHOME, then belongs to the tool in use.
+    MODULESHOME, then belongs to the tool in use. Environment Modules keeps the MODULESHOME of Lmod, and its module of
+    hpcmod sets EASYBUILD_MODULES_TOOL.
     """
     named = [tool for tool, variable in COMMANDS.items() if environ.get(variable)]
     if len(named) < 2:
@@ -33,7 +33,8 @@ def find_module_tool(environ: Mapping[str, str]) -> str:
     if "_module_raw" in function or "modulecmd" in function:
         return ENVIRONMENT_MODULES
     home = environ.get("MODULESHOME")
-    is_lmod = function or not home or Path(home) in Path(environ["LMOD_CMD"]).parents
+    at_home = not home or Path(home) in Path(environ["LMOD_CMD"]).parents
+    is_lmod = function or (at_home and environ.get(EB_TOOL) != ENVIRONMENT_MODULES)
     return LMOD if is_lmod else ENVIRONMENT_MODULES
 
 

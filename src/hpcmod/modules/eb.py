@@ -103,9 +103,11 @@ def report_plan(lines: Sequence[str], environ: Mapping[str, str]) -> Sequence[st
 
 
 def run_eb(arguments: Sequence[str], environ: Mapping[str, str]) -> Completed:
-    """Run an `eb` that takes no locks to its end and return its result; otherwise like `call_eb`."""
-    # EasyBuild 5.4 can survive a SIGTERM that comes while it reads its configuration
-    return run([find_eb(environ), *arguments], env=isolated(environ), cwd=_NEUTRAL, tied=signal.SIGKILL)
+    """Run an `eb` that takes no locks to its end and return its result; its temporary files are removed."""
+    with tempfile.TemporaryDirectory(prefix="hpcmod-") as directory:
+        ours = {**isolated(environ), "TMPDIR": directory, "EASYBUILD_TMPDIR": directory}
+        # EasyBuild 5.4 can survive a SIGTERM that comes while it reads its configuration
+        return run([find_eb(environ), *arguments], env=ours, cwd=_NEUTRAL, tied=signal.SIGKILL)
 
 
 def find_eb(environ: Mapping[str, str]) -> str:

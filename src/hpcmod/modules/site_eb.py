@@ -98,6 +98,8 @@ def why_no_easyblock(environ: Mapping[str, str]) -> str:
     if done.status == 0:
         return ""
     said = f"{done.stdout}\n{done.stderr}"
+    if "_NamespacePath" in said:
+        return f"{INCLUDE} is set, and this eb was installed without EasyBuild's easyblocks, so it fails"
     reason = re.search(r"hpcmod does not run with .*?(?=[\"']?$)", said, re.MULTILINE)
     return reason[0] if reason else (said.strip().splitlines() or [f"exit status {done.status}"])[-1]
 

@@ -77,6 +77,13 @@ def test_eb_is_asked_for_the_easyblock_and_its_reason_is_reported(sound: dict[st
     assert "hpcmod site env" in finding.cure
 
 
+def test_an_eb_that_fails_is_reported_once(sound: dict[str, str], tmp_path: Path) -> None:
+    said = "AttributeError: '_NamespacePath' object has no attribute 'insert'"
+    make_program(tmp_path / "eb", f'#!/bin/sh\necho "{said}" >&2; exit 1\n')
+    assert subjects({**sound, "MODULES_CMD": "/modulecmd", "LMOD_CMD": ""}) == ["easyblock"]
+    assert found(sound, "easyblock").found.startswith("EASYBUILD_INCLUDE_EASYBLOCKS is set")
+
+
 def test_an_eb_beside_hpcmod_that_is_not_on_path_is_used(
     sound: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

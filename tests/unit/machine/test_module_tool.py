@@ -30,6 +30,11 @@ BOTH = {"LMOD_CMD": "/usr/share/lmod/lmod/libexec/lmod", "MODULES_CMD": "/usr/li
         pytest.param({**BOTH, "MODULESHOME": "/usr/share/lmod/lmod"}, LMOD, id="both, home of Lmod"),
         pytest.param({**BOTH, "MODULESHOME": "/usr/share/modules"}, ENVIRONMENT_MODULES, id="both, home of the other"),
         pytest.param(
+            {**BOTH, "MODULESHOME": "/usr/share/lmod/lmod", "EASYBUILD_MODULES_TOOL": "EnvironmentModules"},
+            ENVIRONMENT_MODULES,
+            id="both, home of Lmod, and the module of hpcmod was loaded with the other",
+        ),
+        pytest.param(
             {**BOTH, "BASH_FUNC_module%%": '() {  _module_raw "$@"\n}', "MODULESHOME": "/usr/share/lmod/lmod"},
             ENVIRONMENT_MODULES,
             id="both, function of Environment Modules",
@@ -39,6 +44,7 @@ BOTH = {"LMOD_CMD": "/usr/share/lmod/lmod/libexec/lmod", "MODULES_CMD": "/usr/li
                 **BOTH,
                 "BASH_FUNC_module%%": LMODS_FUNCTION,
                 "MODULESHOME": "/usr/share/modules",
+                "EASYBUILD_MODULES_TOOL": "EnvironmentModules",
             },
             LMOD,
             id="both, function of Lmod",

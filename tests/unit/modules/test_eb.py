@@ -48,10 +48,12 @@ def test_eb_logs_where_hpcmod_logs(tmp_path: Path) -> None:
 def test_eb_runs_in_a_directory_where_no_one_plants_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bin" / "eb"
     program.parent.mkdir()
-    make_program(program, '#!/bin/sh\npwd; echo "$PYTHONSAFEPATH" "$@"\n')
+    make_program(program, '#!/bin/sh\npwd; echo "$PYTHONSAFEPATH" "$@"; touch "$EASYBUILD_TMPDIR/b"; mktemp\n')
     monkeypatch.chdir(tmp_path)
     done = run_eb(["a b"], {"PATH": f".:{program.parent}:/usr/bin:/bin"})
-    assert done.stdout == "/\n1 a b\n"
+    *lines, left = done.stdout.splitlines()
+    assert lines == ["/", "1 a b"]
+    assert not Path(left).parent.exists()
 
 
 @pytest.mark.parametrize(

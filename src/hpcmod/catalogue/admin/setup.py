@@ -51,6 +51,7 @@ def setup_files(
         easyconfigs=(*(str(catalogue.easyconfigs) for catalogue in catalogues), str(resources.easyconfigs_directory())),
         images=tuple(str(catalogue.images) for catalogue in catalogues),
         easyblocks=parts.easyblocks,
+        own_eb="" if eb else str(Path(sys.executable).parent),
         catalogues=tuple(str(catalogue.directory) for catalogue in catalogues),
         modules=tuple(str(catalogue.modules) for catalogue in catalogues),
         site=site,

@@ -50,6 +50,8 @@ class PathList:
     separator: str = ":"
     ending: bool = False
     """Whether to add an empty element, which represents the program's default, if the list was unset or empty."""
+    for_another_eb: bool = False
+    """Whether to add nothing if the first `eb` on PATH is that of hpcmod's environment."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class SiteModule:
     """Directories of images, searched after the easyconfigs."""
     easyblocks: str = ""
     """Pattern that matches the easyblocks' files; empty: `eb` finds them by itself."""
+    own_eb: str = ""
+    """Directory of the `eb` of hpcmod's environment, which finds them by itself, and fails if they are named."""
     libraries: str = ""
     """Directories of hpcmod's libraries; empty: beside hpcmod."""
     catalogues: tuple[str, ...] = ()
@@ -98,7 +102,7 @@ class SiteModule:
     @property
     def lists(self) -> tuple[PathList, ...]:
         """The lists it adds to."""
-        include = PathList("EASYBUILD_INCLUDE_EASYBLOCKS", after=(self.easyblocks,), separator=",")
+        include = PathList("EASYBUILD_INCLUDE_EASYBLOCKS", after=(self.easyblocks,), separator=",", for_another_eb=True)
         return (
             PathList("EASYBUILD_ROBOT_PATHS", (*self.easyconfigs, *self.images), ending=True),
             *((include,) if self.easyblocks else ()),
@@ -115,6 +119,7 @@ def render_site_module(module: SiteModule, syntax: str, templates: Templates) ->
         "help": _help(module),
         "whatis": "Description: container images as modules: hpcmod, and its easyblocks and easyconfigs for eb",
         "memory": MEMORY,
+        "own_eb": module.own_eb,
         "bin": module.bin,
         "libexec": module.libexec,
         "defaults": [(name, value) for name, value in given.items() if value],
@@ -138,4 +143,5 @@ def _help(module: SiteModule) -> str:
 
 def render_launcher(program: str) -> str:
     """Render a script that runs a program without putting the program's directory on PATH."""
-    return f'#!/bin/sh\n# Written by `hpcmod site setup`.\nexec {sh(program)} "$@"\n'
+    # unlike dash, bash passes on the function `module`, and with -p it does not read BASH_ENV
+    return f'#!/bin/bash -p\n# Written by `hpcmod site setup`.\nexec {sh(program)} "$@"\n'

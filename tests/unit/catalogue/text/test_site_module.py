@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from hpcmod.catalogue.text.site_module import PathList, SiteModule, render_launc
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.resources import module_templates
 from hpcmod.modules.values.install_record import SYNTAXES
+from tests.programs import make_program
 
 PLAIN = SiteModule("1.0", "/site/bin", "/venv/bin/python", ("/cat/easyconfigs", "/ours"))
 FULL = SiteModule(
@@ -27,7 +29,7 @@ FULL = SiteModule(
 def test_the_lists_end_with_easybuilds_own_default_and_images_come_last() -> None:
     assert FULL.lists == (
         PathList("EASYBUILD_ROBOT_PATHS", ("/c1/easyconfigs", "/ours", "/c1/images"), ending=True),
-        PathList("EASYBUILD_INCLUDE_EASYBLOCKS", after=("/ours/container*.py",), separator=","),
+        PathList("EASYBUILD_INCLUDE_EASYBLOCKS", after=("/ours/container*.py",), separator=",", for_another_eb=True),
         PathList("HPCMOD_CATALOGUE", after=("/c1", "/c2")),
         PathList("MANPATH", after=("/v/share/man",), ending=True),
     )
@@ -63,3 +65,10 @@ def test_a_launcher_becomes_the_program_with_its_arguments(tmp_path: object) -> 
     done = subprocess.run(["sh", "-c", script, "x", "a b", "$(id)", ""], capture_output=True, text=True, check=True)
     assert done.stdout == "a b $(id) \n"
     assert "exec '/my $place/it'\\''s'" in render_launcher("/my $place/it's")
+
+
+def test_a_launcher_passes_on_the_function_that_says_which_module_tool_is_in_use(tmp_path: Path) -> None:
+    script = make_program(tmp_path / "hpcmod", render_launcher("/usr/bin/env"))
+    (tmp_path / "init").write_text("exit 9\n")
+    environ = {"BASH_FUNC_module%%": "() {  :\n}", "BASH_ENV": f"{tmp_path}/init"}
+    assert "BASH_FUNC_module%%=() {  :" in subprocess.check_output([script], env=environ, text=True)
