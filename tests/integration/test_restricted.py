@@ -90,9 +90,19 @@ def test_undoing_a_restriction_opens_the_image_again(lmod: ModuleTool, tiny_sif:
     site.published(tiny_sif, "1.0")
     image = site.catalogue / "images/Toy-1.0.sif"
     open_mode = image.stat().st_mode
-    site.does("publish", str(tiny_sif), "--name", "Toy", "--version", "1.0", "--readers", group)
+    again = ("publish", str(tiny_sif), "--name", "Toy", "--version", "1.0", "--readers", group)
+    for _ in range(2):
+        assert f"\nhpcmod: readers: {group}\n" in site.does(*again).stderr
     assert image.stat().st_mode & 0o777 == 0o640
     site.does("catalogue", "undo")
     assert (image.stat().st_mode & 0o077, site.record("1.0").get("readers", "")) == (open_mode & 0o077, "")
     site.does("catalogue", "undo", "3")
     assert (image.stat().st_mode & 0o777, site.record("1.0")["readers"]) == (0o640, group)
+    journal = [line.split("  ", 2)[2] for line in site.does("catalogue", "journal").stdout.splitlines()]
+    changes = [line.partition(", by ")[0].strip() for line in journal]
+    assert changes == [
+        "publish Toy/1.0",
+        f"restrict Toy/1.0, readers: {group}",
+        "undo restrict Toy/1.0, readers: none (reverts 2)",
+        f"undo undo restrict Toy/1.0, readers: {group} (reverts 3)",
+    ]

@@ -142,4 +142,6 @@ def _row(change: Change) -> tuple[str, str, str]:
     why = f": {change.why}" if change.why else ""
     undone = f" (reverts {change.undoes})" if change.undoes else ""
     text = f"{change.verb} {', '.join(change.modules)}".strip()
-    return str(change.id), change.when, f"{text}{undone}, by {change.who}{why}"
+    changed = [item for edit in change.edits if edit.before and edit.after for item in edit.after.items()]
+    terms = "".join(f", {field}: {value or 'none'}" for field, value in changed if field in ("readers", "licence"))
+    return str(change.id), change.when, f"{text}{terms}{undone}, by {change.who}{why}"

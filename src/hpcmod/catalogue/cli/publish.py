@@ -143,6 +143,10 @@ def _show(done: Published, *, as_json: bool) -> None:
         return
     if done.change:
         tell(f"change {done.change}; to revert it: hpcmod catalogue undo {done.change}")
+    if done.record.readers:
+        tell(f"readers: {done.record.readers}")
+    if done.record.licence:
+        tell(f"licence, which each user must accept once: sha256 {done.record.licence}")
     print_data(done.record.module)
 
 

@@ -154,7 +154,9 @@ def _make_visible(plan: PublishPlan, record: CatalogueRecord, context: PublishCo
             place_kept(plan.stage)
         others = [one for one in catalogue.named(record.name) if key_of(one) != key]
         new = with_aliases((*others, record), record, plan.request.aliases)
-        change = commit(catalogue, new, verb=plan.action, actor=context.actor)
+        known = plan.known or record
+        restricts = plan.action == ALIAS and (record.readers, record.licence) != (known.readers, known.licence)
+        change = commit(catalogue, new, verb="restrict" if restricts else plan.action, actor=context.actor)
         return Published(change.id if change.edits else 0, catalogue.read(*key))
 
 
