@@ -57,19 +57,15 @@ def check_advisories(environ: Mapping[str, str]) -> Iterator[Finding]:
     for fault in read_advisories(listed):
         if isinstance(fault, BadInputError):
             yield Finding(WARN, "advisories", fault.message, fault.cure)
-    advisories = (
-        matching_advisories(listed, loaded.module, loaded.sha256, environ=environ, packages=loaded.packages)
-        if loaded.module
-        else ()
-    )
-    for advisory in advisories:
-        yield Finding(
-            WARN, "advisory", f"{loaded.module}: {advisory.title}", render_advisory(advisory).replace("\n", "\n     ")
-        )
-    if not advisories:
-        yield Finding(
-            OK, "advisories", f"none for {loaded.module}" if loaded.module else "no container module is loaded"
-        )
+    if not loaded.module:
+        yield Finding(OK, "advisories", "no container module is loaded")
+        return
+    known = matching_advisories(listed, loaded.module, loaded.sha256, environ=environ, packages=loaded.packages)
+    for advisory in known:
+        cure = render_advisory(advisory).replace("\n", "\n     ")
+        yield Finding(WARN, "advisory", f"{loaded.module}: {advisory.title}", cure)
+    if not known:
+        yield Finding(OK, "advisories", f"none for {loaded.module}")
 
 
 def retired_installations(environ: Mapping[str, str]) -> frozenset[Path]:

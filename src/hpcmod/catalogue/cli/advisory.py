@@ -17,7 +17,7 @@ from hpcmod.catalogue.session import find_loaded
 from hpcmod.catalogue.text.notice import render_cure
 from hpcmod.catalogue.values.advisory import Advisory
 from hpcmod.catalogue.visible.advisories import matching_advisories, read_advisories
-from hpcmod.catalogue.visible.notices import find_silent, write_notices
+from hpcmod.catalogue.visible.notices import describe_reach, write_notices
 from hpcmod.core.cli.groups import CommandGroup
 from hpcmod.core.cli.output import json_option, print_json, print_text, tell
 from hpcmod.core.errors import BadInputError, NotFoundError
@@ -141,7 +141,7 @@ def _expired(advisory: Advisory) -> bool:
 def advisory_refresh(directory: Path | None, reason: str | None, dry_run: bool, as_json: bool) -> None:
     """Check the advisories of a catalogue, and make its modules show them.
 
-    For admins, after a file in `advisories` was added, changed or removed.
+    For admins, after a file in `advisories` was added, changed or removed. Names the containers that each concerns.
 
     \b
     An advisory:
@@ -174,7 +174,7 @@ def advisory_refresh(directory: Path | None, reason: str | None, dry_run: bool, 
             changed = write_notices(catalogue, tell=tell)
             if changed:
                 write_note(catalogue, "advisory refresh", f"notices changed: {len(changed)}", actor)
-    for line in find_silent(catalogue, advisories, now=time.time()):
+    for line in describe_reach(catalogue, advisories, now=time.time()):
         tell(line)
     if as_json:
         print_json(RefreshedAdvisories(dry_run, tuple(valid.name for valid in advisories), changed))

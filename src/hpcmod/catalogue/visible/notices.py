@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hpcmod.catalogue.records.index import read_index
+from hpcmod.catalogue.records.index import IndexEntry, read_index
 from hpcmod.catalogue.records.sharing import file_mode
 from hpcmod.catalogue.records.store import Catalogue, catalogue_directories
 from hpcmod.catalogue.text.notice import (
@@ -72,47 +72,50 @@ def _read(path: Path) -> str:
         return ""
 
 
-def find_silent(catalogue: Catalogue, advisories: Sequence[Advisory], *, now: float) -> Iterator[str]:
-    """Yield a line about each advisory that no module of the catalogue shows.
+def describe_reach(catalogue: Catalogue, advisories: Sequence[Advisory], *, now: float) -> Iterator[str]:
+    """Yield a line about each advisory: the containers of the catalogue that it concerns, or why no module shows it.
 
     `now`: Seconds since 1970.
     """
-    entries, inside = read_index(catalogue).entries, _find_inside(catalogue, advisories)
-    for advisory in advisories:
-        about = (advisory.concerns(entry.module, entry.sha256, inside.get(entry.module, ())) for entry in entries)
+    for advisory, entries in _concerned(catalogue, advisories):
         if now >= advisory.until:
-            yield f"{advisory.name}: expired on {advisory.expires}, so it is not shown"
-        elif advisory.for_all or advisory.digests or any(about):
-            continue
+            reach = f"expired on {advisory.expires}, so it is not shown"
+        elif advisory.for_all:
+            reach = "all containers"
+        elif entries:
+            states = ((entry.module, "" if entry.state == "published" else f" ({entry.state})") for entry in entries)
+            reach = ", ".join(map("".join, states))
+        elif advisory.digests:
+            reach = "no container in the catalogue; users' own copies with these digests show it"
         elif advisory.modules:
-            yield f"{advisory.name}: no container in the catalogue is called {' or '.join(advisory.modules)}"
+            reach = f"no container in the catalogue is called {' or '.join(advisory.modules)}"
         else:
-            yield f"{advisory.name}: no container in the catalogue has such a package"
+            reach = "no container in the catalogue has such a package"
+        yield f"{advisory.name}: {reach}"
 
 
-def _find_inside(catalogue: Catalogue, advisories: Iterable[Advisory]) -> Mapping[str, list[Package]]:
-    """Return the packages that advisories are about, by the module that contains them."""
+def _concerned(catalogue: Catalogue, advisories: Sequence[Advisory]) -> Iterator[tuple[Advisory, list[IndexEntry]]]:
+    """Yield each advisory, and the containers of the catalogue that it concerns."""
+    index = read_index(catalogue)
     names = {wanted.name for advisory in advisories for wanted in advisory.packages}
-    found: dict[str, list[Package]] = defaultdict(list)
-    for entry, package in read_index(catalogue).find_packages(names.__contains__) if names else ():
-        found[entry.module].append(package)
-    return found
+    inside: dict[str, list[Package]] = defaultdict(list)
+    for entry, package in index.find_packages(names.__contains__) if names else ():
+        inside[entry.module].append(package)
+    for advisory in advisories:
+        about = [each for each in index.entries if advisory.concerns(each.module, each.sha256, inside[each.module])]
+        yield advisory, about
 
 
 def make_notices(catalogue: Catalogue, advisories: Sequence[Advisory]) -> Mapping[str, list[str]]:
     """Return all notices of a catalogue by file name."""
     notices: dict[str, list[str]] = defaultdict(list)
-    for advisory in advisories:
-        for name in (ALL,) if advisory.for_all else advisory.digests:
+    for advisory, about in _concerned(catalogue, advisories):
+        names = [ALL] if advisory.for_all else [*advisory.digests, *(entry.sha256 for entry in about)]
+        for name in dict.fromkeys(names):
             notices[name].append(render_advisory_notice(advisory))
     entries = read_index(catalogue).entries
     images = [entry.sha256 for entry in entries]
-    inside = _find_inside(catalogue, advisories)
-    by_name = [advisory for advisory in advisories if advisory.modules or advisory.packages]
     for entry in entries:
-        for advisory in by_name:
-            if advisory.concerns(entry.module, entry.sha256, inside.get(entry.module, ())):
-                notices[entry.sha256].append(render_advisory_notice(advisory))
         if entry.state != "published":
             # `verify` reports a damaged record; the others get their notices all the same
             with suppress(BadInputError):

@@ -10,7 +10,7 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.session import check_advisories, find_loaded
 from hpcmod.catalogue.values.advisory import Advisory
 from hpcmod.catalogue.visible.advisories import matching_advisories, read_advisories
-from hpcmod.catalogue.visible.notices import find_silent, look_for_notices, write_notices
+from hpcmod.catalogue.visible.notices import describe_reach, look_for_notices, write_notices
 from hpcmod.core.errors import BadInputError
 from tests.catalogues import make_catalogue, make_record, put
 from tests.plans import make_example
@@ -113,10 +113,18 @@ def test_an_advisory_is_in_the_file_of_each_image_it_is_about(catalogue: Catalog
 @pytest.mark.parametrize(
     ("text", "more", "why"),
     [
-        pytest.param(ADVISORY, "", [], id="about every image"),
-        pytest.param(ADVISORY, '[match]\nmodules = ["PyTorch/*"]', [], id="about one of these"),
+        pytest.param(ADVISORY, "", ["a: all containers"], id="about every image"),
         pytest.param(
-            ADVISORY, f'[match]\ndigests = ["{"9" * 64}"]\nmodules = ["X/*"]', [], id="about one that somebody may have"
+            ADVISORY,
+            '[match]\nmodules = ["PyTorch/*"]',
+            ["a: PyTorch/2.6 (deprecated), PyTorch/2.7"],
+            id="about these",
+        ),
+        pytest.param(
+            ADVISORY,
+            f'[match]\ndigests = ["{"9" * 64}"]\nmodules = ["X/*"]',
+            ["a: no container in the catalogue; users' own copies with these digests show it"],
+            id="about one that somebody may have",
         ),
         pytest.param(
             ADVISORY,
@@ -129,10 +137,12 @@ def test_an_advisory_is_in_the_file_of_each_image_it_is_about(catalogue: Catalog
         ),
     ],
 )
-def test_an_advisory_that_no_module_tells_is_known(catalogue: Catalogue, text: str, more: str, why: list[str]) -> None:
+def test_the_containers_that_an_advisory_concerns_are_listed_or_why_there_are_none(
+    catalogue: Catalogue, text: str, more: str, why: list[str]
+) -> None:
     advise(catalogue, more, name="a", text=text)
     read = [one for one in read_advisories([catalogue]) if isinstance(one, Advisory)]
-    assert list(find_silent(catalogue, read, now=1_800_000_000.0)) == why
+    assert list(describe_reach(catalogue, read, now=1_800_000_000.0)) == why
 
 
 def test_a_broken_advisory_and_a_damaged_record_do_not_hide_others(catalogue: Catalogue) -> None:
