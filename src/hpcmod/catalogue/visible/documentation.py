@@ -42,6 +42,9 @@ MARK = ".hpcmod-docs"
 _MARK_LINE = "hpcmod catalogue docs replaces this whole directory, which contains these files:"
 _MARK_LIMIT = 64 << 20  # bytes
 
+_TRAINERS = {"torch", "jax", "tensorflow", "tensorflow-cpu", "tensorflow-rocm"}
+"""Packages with which one program runs on several nodes, as with MPI."""
+
 _LISTED_COMMANDS = 8
 """Maximum number of a tool's commands in the title of an example."""
 
@@ -174,14 +177,20 @@ def make_examples(record: CatalogueRecord, site: Site, on_path: Collection[str] 
     wrapped = WELL_KNOWN_COMMANDS if on_path is None else on_path
     python = next((name for name in ("python", "python3") if name in record.content.commands), "")
     has_python = bool(record.content.python and (python or not record.content.commands))
-    command = f"{python or 'python'} train.py"
-    if not has_python or _own_commands(wrapped, record):
-        own, title = _choose_command(record, wrapped)
-        command = command if has_python else own
-        yield Example(title, f"module load {module}\n{own if own in wrapped else f'start-shell {own}'}")
-    if has_python:
+    packages = {package.name for package in record.content.packages}
+    is_trainer = has_python and bool(_TRAINERS & packages or "mpi" in dict(record.content.stack))
+    command = f"{python or 'python'} {'train.py' if is_trainer else 'program.py'}"
+    own = _own_commands(wrapped, record)
+    if own or not has_python:
+        chosen, title = _choose_command(record, wrapped)
+        command = command if is_trainer else chosen
+        lines = [f"module load {module}", chosen if own else f"start-shell {chosen}"]
+        lines += [name for name in own if name != chosen][: _LISTED_COMMANDS - 1]
+        yield Example("Load it and run its commands" if own[1:] else title, "\n".join(lines))
+    if is_trainer or (has_python and not own):
         runs = command if python in wrapped else f"start-shell {command}"
         yield Example("Load it and run a program with its Python", f"module load {module}\n{runs}")
+    if is_trainer:
         yield from (Example(*each) for render in offered("examples") for each in render(module, site))
     yield Example("Without loading the module", f"hpcmod exec {module} {command}\nhpcmod shell {module}")
     yield Example("Install your own copy, which stays if this one is removed", f"hpcmod install {module}")

@@ -87,6 +87,18 @@ def test_examples_of_a_tool_run_its_own_command() -> None:
     record = make_record("A/1", commands=("python", "solve"))
     texts = [example.text for example in make_examples(record, load_site("generic", {}), ("solve", "start-shell"))]
     assert texts[:2] == ["module load A/1\nsolve", "module load A/1\nstart-shell python train.py"]
+    none: dict[str, tuple[object, ...]] = {"packages": (), "commands": ("python",)}
+    examples = list(make_examples(make_record("A/1", **none), load_site("lumi", {}), ("mesh", "sort", "start-shell")))
+    assert [examples[0], examples[1].text.splitlines()[0]] == [
+        ("Load it and run its commands", "module load A/1\nmesh\nsort"),
+        "hpcmod exec A/1 mesh",
+    ]
+    assert not [text for _, text in examples if "train" in text or "python" in text]
+    (plain, *rest) = make_examples(make_record("A/1", **none), load_site("lumi", {}))
+    assert plain.text == "module load A/1\npython program.py"
+    assert not [text for _, text in rest if "train" in text]
+    with_mpi = make_examples(make_record("A/1", **none, stack=(("mpi", "4.1.2"),)), load_site("lumi", {}))
+    assert "module load A/1\npython train.py" in [text for _, text in with_mpi]
     examples = list(make_examples(make_record("A/1", python="", commands=("mesh", "post")), load_site("generic", {})))
     assert examples[0].title == "Load it and run one of its commands: mesh, post"
     assert not [text for _, text in examples if "python" in text]
