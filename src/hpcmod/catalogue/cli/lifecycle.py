@@ -172,6 +172,9 @@ def retire(flags: NoticeFlags) -> None:
 def restore(flags: LifecycleFlags) -> None:
     """Return a deprecated or retired container to normal.
 
+    Aliases that `retire` moved stay where they are, and a deprecation does not come back: `hpcmod catalogue undo`
+    reverts all of a change.
+
     \b
     Example:
       hpcmod catalogue restore PyTorch/2.5.1-singularity -m "a project needs it for a publication"

@@ -101,7 +101,9 @@ def make_draft(evidence: MachineEvidence, *, name: str, date: str) -> Draft:
     found += [entry for entry in rest if isinstance(entry, Value)]
     unknown += [entry for entry in rest if isinstance(entry, Unknown)]
     if not vendor and any(kind.first.gpus for kind in types):
-        unknown.append(Unknown("gpu", "the vendor of the GPUs is not known here: see --partition"))
+        asked = " or ".join(survey.facts.name for survey in evidence.surveys)
+        silent = f"no driver of GPUs answered on {asked}: ask a node that has them, or extend generic-amd or -nvidia"
+        unknown.append(Unknown("gpu", silent if asked else _ASK))
     return Draft(tuple(_notes(evidence, date)), tuple(found), tuple(unknown))
 
 
@@ -186,7 +188,8 @@ def _binds(evidence: MachineEvidence, types: Sequence[_Type]) -> Iterator[Value 
         yield Unknown("stage.nvme.directory", f"{where}: if jobs may fill it, set this and caches.node_local")
 
 
-_ASK = "no compute node was asked: add --partition NAME, or run this command in a job"
+_ADD = "add --partition NAME, or run this command in a job"
+_ASK = f"no compute node was asked: {_ADD}"
 
 
 def _network(evidence: MachineEvidence, types: Sequence[_Type]) -> Iterator[Value | Unknown]:
@@ -268,7 +271,7 @@ def _near_cores(table: str, node: ListedNode, survey: NodeSurvey | None) -> Valu
     """Return the cores near each GPU; cores near several GPUs are divided among them."""
     key = f"{table}.gpu_cores"
     if survey is None:
-        return Unknown(key, _ASK)
+        return Unknown(key, f"no node of this type was asked: {_ADD}")
     host, gpus, cores = survey.facts.name, survey.facts.gpus, survey.cores
     if len(gpus) != node.gpus:
         return Unknown(key, f"the drivers of {host} know {len(gpus)} GPUs, expected {node.gpus}")

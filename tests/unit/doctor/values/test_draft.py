@@ -73,7 +73,7 @@ def test_each_value_names_its_source() -> None:
 def test_what_only_a_compute_node_knows_is_named_on_a_login_node() -> None:
     missing = unknown(EVIDENCE)
     assert "add --partition NAME" in missing["network"]
-    assert "add --partition NAME" in missing["nodes.gpu.gpu_cores"]
+    assert "no node of this type was asked: add --partition NAME" in missing["nodes.gpu.gpu_cores"]
     assert "all: also partitions of other node types" in missing["nodes.gpu.partitions"]
 
 
@@ -121,7 +121,9 @@ def test_the_driver_of_a_node_says_whose_the_gpus_are() -> None:
 def test_gpus_of_unknown_type_are_named() -> None:
     cluster = replace(CLUSTER, nodes=(replace(GPU, gpu_types=()), CPU))
     assert values(replace(EVIDENCE, cluster=cluster))["extends"] == "generic"
-    assert "vendor" in unknown(replace(EVIDENCE, cluster=cluster))["gpu"]
+    assert "add --partition NAME" in unknown(replace(EVIDENCE, cluster=cluster))["gpu"]
+    found = unknown(replace(EVIDENCE, cluster=cluster, surveys=(NodeSurvey(NodeFacts("c1")),)))
+    assert found["gpu"].startswith("no driver of GPUs answered on c1: ") and "--partition" not in found["gpu"]
 
 
 def test_network_and_file_systems_are_those_of_the_asked_node() -> None:
