@@ -37,8 +37,9 @@ class Build(build):
 
 
 def options() -> dict[str, dict[str, str]]:
-    """Return where to build: in a checkout that belongs to someone else, in a temporary directory."""
-    if os.access(Path(__file__).resolve().parent / "src", os.W_OK):
+    """Return where to build: of a checkout that is not writable, in a temporary directory."""
+    top = Path(__file__).resolve().parent
+    if os.access(top, os.W_OK) and os.access(top / "src", os.W_OK):
         return {}
     elsewhere = tempfile.mkdtemp(prefix="hpcmod-build-")
     atexit.register(shutil.rmtree, elsewhere, ignore_errors=True)

@@ -28,7 +28,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.golden import check_golden
+from tests.golden import check_golden, renewing
 from tests.json_schemas import check_all_outputs
 from tests.preloaded import write_back_later
 from tests.registry import Registry, run_registry, why_no_registry
@@ -80,7 +80,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         return
     reason = why_no_stack(read_stack(find_stack()))
     if reason:
-        pytest.skip(reason)
+        # pytest would name this file; dev/test says which golden file is not renewed
+        pytest.skip(f"{item.location[0]}: {reason}" if renewing() else reason)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

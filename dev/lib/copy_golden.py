@@ -1,7 +1,7 @@
 """Copy renewed golden files from the worker's copy back into root's checkout: copy_golden.py COPY CHECKOUT SINCE.
 
-Prints the name of each file it copies. SINCE is in seconds since 1970: an older file was not renewed, and may have been
-edited in the checkout meanwhile. Copies only regular files below docs/ and tests/, and follows no link.
+SINCE is in seconds since 1970: an older file was not renewed, and may have been edited in the checkout meanwhile.
+Copies only regular files below docs/ and tests/, and follows no link.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ def main() -> None:
         if is_new:
             owner = checkout.stat()
             os.chown(target, owner.st_uid, owner.st_gid)
-        sys.stdout.write(f"{target.relative_to(checkout)}\n")
 
 
 if __name__ == "__main__":

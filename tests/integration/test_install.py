@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -134,6 +134,14 @@ def test_the_wheel_contains_man_pages_and_schemas(wheel: Path) -> None:
     assert {Path(name).name for name in names if "/share/man/man1/" in name} == set(man_pages())
 
 
+def test_of_a_checkout_only_the_top_directory_may_be_read_only(stack: Stack, checkout: Path) -> None:
+    shutil.rmtree(checkout / "hpcmod.egg-info", ignore_errors=True)
+    checkout.chmod(0o555)
+    done = run([str(stack.python), "setup.py", "--quiet", "egg_info"], stack.environment(checkout), checkout)
+    checkout.chmod(0o755)
+    assert done.returncode == 0, done.stderr
+
+
 def make_venv(stack: Stack, root: Path, library: Path) -> Venv:
     venv = Venv(stack, root)
     subprocess.run([stack.python, "-m", "venv", "--without-pip", root], check=True)
@@ -184,6 +192,35 @@ def test_after_pip_install_a_plain_eb_finds_easyblock_and_easyconfig(
 ) -> None:
     venv.pip(wheel)
     assert_module_runs(lmod, eb, venv.eb(eb, LUMI_EASYCONFIG.name))
+
+
+@of_kind("framework")
+@pytest.mark.parametrize("tool", ["lmod", "envmodules"])
+def test_the_module_of_a_site_leaves_the_eb_of_an_active_environment_as_it_works(
+    *, venv: Venv, wheel: Path, eb: EasyBuild, stack: Stack, tool: str, tmp_path: Path
+) -> None:
+    """Such an `eb` has no easyblocks but hpcmod's, and EasyBuild then fails if others are named."""
+    venv.pip(wheel)
+    (venv.root / "bin/eb").symlink_to(stack.python.parent / "eb")
+    syntax = {"lmod": "Lua", "envmodules": "Tcl"}[tool]
+    environ = venv.environment(replace(eb, modules_tool=tool, syntax=syntax), HPCMOD_SITE="generic")
+    own, others = environ["PATH"].split(":", 1)
+    hpcmod = str(venv.root / "bin/hpcmod")
+    assert run([hpcmod, "site", "setup", "--output", str(tmp_path / "site")], environ).returncode == 0
+
+    def shell(snippet: str) -> Done:
+        load = f"{ModuleTool(stack, eb.top, tool).prologue()}module use {tmp_path}/site/modules\n"
+        return run(["bash", "--norc", "-c", load + snippet], environ, eb.top)
+
+    ask = "eb --search ^PyTorch-2.7.1-rocm && hpcmod doctor --json"
+    done = shell(f"module load hpcmod && {ask}; module unload hpcmod; env | grep INCLUDE_EASYBLOCKS")
+    assert "PyTorch-2.7.1-rocm-6.2.4-singularity.eb" in done.stdout, done.stdout + done.stderr
+    assert f"{own}/eb knows ContainerModule" in done.stdout
+    assert "INCLUDE_EASYBLOCKS" not in done.stdout
+    later = f"PATH={others}; module load hpcmod; PATH={own}:$PATH; "
+    done = shell(f'{later} hpcmod doctor; eval "$(hpcmod site env)"; {ask}')
+    assert "EASYBUILD_INCLUDE_EASYBLOCKS is set" in done.stdout
+    assert f"{own}/eb knows ContainerModule" in done.stdout, done.stdout + done.stderr
 
 
 def test_after_an_editable_install_eb_needs_only_the_robot_path(
