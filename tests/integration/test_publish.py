@@ -401,7 +401,7 @@ def test_the_commands_of_a_tool_are_on_path_and_on_its_pages(site: Site, tiny_si
     pages = tmp_path / "pages"
     site.does("catalogue", "docs", pages)
     text = "".join(path.read_text() for path in (pages / "containers").rglob("*.html"))
-    assert "module load Toy/3.1\nmesh</code>" in text
+    assert "module load Toy/3.1\nmesh\nsolve</code>" in text
     assert "\npython train.py" not in text
 
 
