@@ -282,7 +282,7 @@ class ContainerModule(EasyBlock):
     def download(self, wanted):
         """Fetch the image into the first source path."""
         if self.dry_run:
-            self.dry_run_msg("  * %s (MISSING)", wanted.reference.canonical)
+            self.dry_run_msg("%s", *report_plan([f"  * {wanted.reference.canonical} (MISSING)"], os.environ))
             return LocalImage(Path(wanted.reference.file_name), None, None)
         if not wanted.origins:
             given = self.cfg["download_instructions"]
@@ -350,7 +350,9 @@ class ContainerModule(EasyBlock):
             additions = [of(self.cfg, Path(self.cfg.path)) for of in offered("additions")]
         if self.dry_run:
             images = [source["path"] for source in self.src if os.path.isfile(source["path"])]
-            lines = [*(line for each in additions for line in each.lines()), *render_plan(self.make_plan(*images))]
+            with boundary():
+                plan = self.make_plan(*images)
+            lines = [*(line for each in additions for line in each.lines()), *render_plan(plan)]
             for line in report_plan(lines, os.environ):
                 self.dry_run_msg("%s", line)
             return

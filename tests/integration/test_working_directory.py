@@ -89,6 +89,9 @@ def test_a_relative_path_means_that_easyconfig(eb: EasyBuild, here: Path) -> Non
     own = write_easyconfig(here / "Toy", name="Own")
     done = hpcmod(eb, here, "install", "--dry-run", f"./Toy/{own.name}")
     assert "Own" in done.stdout, done.stdout + done.stderr
+    own.write_text(f"{own.read_text()}\nwrapped_commands = 3\n")
+    failed = hpcmod(eb, here, "install", "--dry-run", f"./Toy/{own.name}")
+    assert (failed.returncode, "wrapped_commands: 3 is not a list\nWrite [" in failed.stderr) == (2, True)
     assert not (here / "ran").exists()
 
 

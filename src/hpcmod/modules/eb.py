@@ -51,7 +51,7 @@ def call_eb(
 
     `shown`: Whether its steps are on this terminal. Otherwise only its messages are, and the path of its log if it
         fails; with -v, the steps go to stderr.
-    `print_plan`: For a dry run: called with the easyblocks' plan; with what `eb` printed if something is wrong.
+    `print_plan`: For a dry run: called with the easyblocks' plan; with all that `eb` printed if it failed.
 
     Raises LackingError if `eb` is missing.
     """
@@ -68,8 +68,7 @@ def call_eb(
             tell(f"the log of eb: {logs[-1]}")
         if print_plan:
             plan = report.with_name(_PLAN)
-            is_sound = not status and plan.is_file() and "errors were ignored" not in text  # a dry run goes on then
-            print_plan((plan.read_text() if is_sound else text).rstrip())
+            print_plan((plan.read_text() if plan.is_file() and not status else text).rstrip())
         return _translate(status, report)
 
 

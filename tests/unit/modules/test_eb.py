@@ -96,7 +96,6 @@ def test_steps_of_eb_are_shown_on_request_and_its_log_if_it_fails(
     [
         pytest.param("echo planned >plan", "planned", id="sound"),
         pytest.param("echo planned >plan; exit 1", "of eb", id="failed"),
-        pytest.param("echo planned >plan; echo One or more errors were ignored", "of eb\nOne", id="errors"),
         pytest.param(":", "of eb", id="of another easyblock"),
     ],
 )

@@ -35,6 +35,8 @@ from hpcmod.modules import (
 )
 from hpcmod.modules.values.install_record import MODULES
 
+_DRY_RUN = ("--extended-dry-run", "--disable-extended-dry-run-ignore-errors", "--ignore-locks")
+
 
 @dataclass(frozen=True)
 class NewCopy:
@@ -180,7 +182,7 @@ def _run_eb(
     environ = eb_environ(flags.site, [recipe.images for recipe in recipes])
     again = flags.rebuild or flags.dry_run
     wanted = [recipe for recipe in recipes if again or not _is_installed(here, recipe, asked=flags.prefix)]
-    options = [*_place(prefix, shared), *["--extended-dry-run", "--ignore-locks"] * flags.dry_run]
+    options = [*_place(prefix, shared), *(_DRY_RUN if flags.dry_run else ())]
     run = partial(install_with_eb, environ=environ, shared=shared, tell=tell, print_plan=print_plan)
     shown = not (flags.as_json or flags.dry_run)
     status = run([*files, *options, *["--rebuild"] * flags.rebuild], shown=shown) if files else 0

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.catalogue.cli.install import _DRY_RUN
 from hpcmod.catalogue.publishing.candidate import Request, choose_candidate
 from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.modules.values.easyconfig_text import read_named_image
@@ -41,7 +42,7 @@ def eb(monkeypatch: pytest.MonkeyPatch) -> FakeCall:
     ("flags", "argv"),
     [
         pytest.param([], ["eb", "a.eb"], id="plain"),
-        pytest.param(["--dry-run"], ["eb", "a.eb", "--extended-dry-run", "--ignore-locks"], id="dry run"),
+        pytest.param(["--dry-run"], ["eb", "a.eb", *_DRY_RUN], id="dry run"),
         pytest.param(["--rebuild"], ["eb", "a.eb", "--rebuild"], id="rebuild"),
         pytest.param(["b.eb"], ["eb", "a.eb", "b.eb"], id="two"),
     ],
