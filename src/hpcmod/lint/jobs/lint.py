@@ -21,8 +21,9 @@ RULES: dict[str, Rule] = {
 """Every rule, by name: `no-wait` is `rule_no_wait`."""
 
 WASTEFUL = {
-    "array-log", "billed-gpus", "cpus-per-gpu", "install-in-job", "missing-option", "no-cpus", "not-exported",
-    "no-ranks", "refused-launcher", "registry-image", "repeated-option", "shared-gpus", "unknown-setting",
+    "array-log", "billed-gpus", "cpus-per-gpu", "idle-tasks", "install-in-job", "mail-address", "missing-option",
+    "no-cpus", "not-exported", "no-ranks", "refused-launcher", "registry-image", "repeated-option", "shared-gpus",
+    "unknown-setting",
 }  # fmt: skip
 """Rules whose finding is a warning, said once in a script: likely slow or wasteful, or right if set elsewhere."""
 

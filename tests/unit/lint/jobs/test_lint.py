@@ -119,6 +119,13 @@ COMMAND_LINES = [
     ("./a <input file> \\\n  > out\n", ["syntax"]),
     ('"""\nfor a in b; do sbatch x.sh $a; done\n"""\necho """x"""\n', ["syntax"]),
     ("srun -n1 -gpus 2 ./a\n", ["unknown-option"]),
+    ("srun --pty /bin/bash -i\nsrun --pty bash -c ./a\nsrun --pty python a.py\n", ["no-terminal"]),  # ignored
+    ("!nvidia-smi\n! test -d a\necho $SLUM_JOB_NAME $SLUG_NAME\n", ["syntax", "slurm-variable"]),
+    ('f() {\n  local a="$(./b | sort)"\n  if [ $? -ne 0 ]; then exit; fi\n}\n', ["lost-status"]),
+    ("a=$(./b)\nc=$?\nexport d=$((1 + 2))\ne=$?\n", []),
+    ("CUDA_VISIBLE_DEVICES=0,1\n./a\n", []),
+    ("echo `cat <<EOF\n#SBATCH -N 2\nEOF\n", ["syntax"]),
+    ("cat <<EOF\n#SBATCH -N 2\nEOF\n./a\n#SBATCH -N 2\n", ["late-directive"]),
     ("conda activate a\n", ["conda-activate"]),
     ("source conda.sh\nconda activate a\n", []),
     ("ml Miniforge3\nconda activate a\nml r tan\n", []),
@@ -181,6 +188,13 @@ DIRECTIVES = [
     ("-N a", "", ["bad-value"]),
     ("-o a\n#SBATCH -o b", "", ["repeated-option"]),
     ("-g4", "", ["unknown-option"]),
+    ("--memory=4G\n#SBATCH --cpus=4", "", ["unknown-option"] * 2),
+    ("--qos=<qos> -C your-account\n#SBATCH -w FIXME", "", ["bad-value"] * 3),
+    ("-J <name> --mail-user=<me@site.edu>\n#SBATCH -o @<x> --comment=FIXME -C yours", "", []),
+    ("--mail-user=<me>@site.edu", "", ["mail-address"]),
+    ("--mail-user=YOUR_EMAIL", "", ["mail-address"]),
+    ("--mail-user=yourie@site.edu", "", []),
+    ("-t 1\n# THIS FILE IS A TEMPLATE\n${MORE}\n#SBATCH --ntasks=4", "", []),
     ("--mail-type=START", "", ["bad-value"]),
     ("--gpus-per-node=gpu:8", "", ["bad-value"]),
     ("\u2013-time=10", "", ["typeset-characters"]),
@@ -205,6 +219,7 @@ def test_a_script_with_a_single_directive_or_none() -> None:
     line = 'cd "$(dirname "${BASH_SOURCE[0]}")"\n'
     assert lint_job(f"#!/bin/bash\n{line}{writer}", site("lumi")) == ()
     assert rules_of(line) == ["script-directory"]
+    assert lint_job("#!/bin/bash\n#SBATCH -n 8 -p core\npython t.py\n", site("generic")) == ()  # of one node
     assert lint_job("#!/bin/bash\n#SBATCH -A p -N 1 -o unit/a\nmkdir -p unit", site("lumi"), (DESK.parents[1],)) == ()
     script = "#!/bin/bash\n{} SBATCH -A p --gpus-per-task=1\n"
     assert [fault.rule for fault in lint_job(script.format("#"), site("lumi"))] == ["misspelt-directive"]
@@ -296,9 +311,17 @@ def test_a_wrong_line_gives_its_rule(line: str, rules: list[str]) -> None:
         pytest.param("-n16 -c7 -G16", "srun -c7 ./a", [], id="GPUs of nodes that Slurm counts"),
         pytest.param("-N1 -n8 -c7 -G16", "srun -c7 ./a", ["too-many-gpus"], id="GPUs of one node"),
         pytest.param("-N1 -n8 -c7", "srun -n1 mkdir -p x", [], id="a tool needs no CPUs"),
+        pytest.param("-n 8", "python t.py", ["idle-tasks"], id="tasks that nothing starts"),
+        pytest.param("-n 8", "pip list\nSTAR --runThreadN 8", ["idle-tasks"], id="threads that are requested as tasks"),
+        pytest.param("-n 8", "python t.py $SLURM_NTASKS", [], id="a program that knows its tasks"),
+        pytest.param("-n 8", "python run_all.py", [], id="a program that may start others"),
+        pytest.param("-n 8", "$RUN python t.py", [], id="a launcher that is not known"),
+        pytest.param("-n 8", "python a.py &\npython b.py &\nwait", [], id="programs at the same time"),
+        pytest.param("-N 1 -n 8", "python t.py", [], id="CPUs of one node"),
+        pytest.param("-G 1", "torchrun --nproc_per_node=2 t.py", ["too-many-workers"], id="workers of all nodes"),
     ],
 )
-def test_a_step_that_needs_more_than_its_job_is_refused(asked: str, step: str, rules: list[str]) -> None:
+def test_what_a_job_requests_is_compared_with_what_it_starts(asked: str, step: str, rules: list[str]) -> None:
     script = f"#!/bin/bash\n#SBATCH -A p\n#SBATCH -p standard-g -t 10\n#SBATCH {asked}\n{step}\n"
     assert [fault.rule for fault in lint_job(script, site("lumi"))] == rules
 

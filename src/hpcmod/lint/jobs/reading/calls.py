@@ -145,15 +145,10 @@ def _value(text: str, known: Mapping[str, str]) -> str:
 def _calls(command: Command, known: Mapping[str, str]) -> Iterator[Call]:
     call = _read_call(command)
     yield call
-    if text := _told_word(call):
+    pairs = zip(call.program[1:], call.program[2:]) if call.name in SHELLS else ()
+    for text in [word for option, word in pairs if re.match(r"-[^-]*c", option.plain)][:1]:
         for inner in read_shell_commands(_told(text, known), text.line):
             yield _within(call, text, inner)
-
-
-def _told_word(call: Call) -> Word | None:
-    """Return the word that `bash -c` runs."""
-    pairs = zip(call.program[1:], call.program[2:]) if call.name in SHELLS else ()
-    return next((word for option, word in pairs if re.match(r"-[^-]*c", option.plain)), None)
 
 
 def _told(text: Word, known: Mapping[str, str]) -> str:

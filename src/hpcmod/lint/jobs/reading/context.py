@@ -85,11 +85,8 @@ class ScriptContext:
 
     def option(self, *names: str, call: Call | None = None) -> Option | None:
         """Return an option by any of its names: of the srun of a call, or else of the script."""
-        for options in ((call.srun or ()) if call else (), self.script.options):
-            for option in reversed(options):
-                if option.name in names:
-                    return option
-        return None
+        given = (*self.script.options, *((call.srun or ()) if call else ()))
+        return next((option for option in reversed(given) if option.name in names), None)
 
     def number(self, *names: str, call: Call | None = None) -> int | None:
         """Return the number in an option: the first of a range, the last part of gpu:TYPE:N."""
@@ -151,6 +148,10 @@ class ScriptContext:
         if self.option("ntasks", call=call):
             return self.number("ntasks", call=call)
         return each * nodes if each and nodes else each
+
+    def cpus(self, call: Call | None = None) -> int:
+        """Return the CPUs that the tasks of the job or a step get; 0 if unknown."""
+        return (self.ranks(call) or 0) * (self.number("cpus-per-task", call=call) or 0)
 
     def gpus_per_node(self, call: Call | None = None) -> int | None:
         """Return the GPUs on each node for the job or a step; None if unknown."""

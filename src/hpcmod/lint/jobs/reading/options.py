@@ -43,14 +43,8 @@ def read_options(
 ) -> tuple[tuple[Option, ...], tuple[Word, ...]]:
     """Split words into options and the words after them.
 
-    Parameters
-    ----------
-    short
-        Names of the one-letter options that take a value.
-    flags
-        Names of the long options that take none; all others do.
-    letters
-        Names of the one-letter options that take none.
+    `short` has the names of the one-letter options that take a value, `letters` of those that take none, and `flags`
+    the long options that take none: all others do.
     """
     options: list[Option] = []
     left = list(words)

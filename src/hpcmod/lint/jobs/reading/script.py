@@ -53,7 +53,9 @@ def read_batch_script(text: str) -> BatchScript:
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.startswith(_DIRECTIVE)]
     group = next((number for number, line in numbered if re.match(r"#SBATCH\s+(?:het|pack)job\b", line)), first)
     read = [(number, line) for number, line in numbered if number < min(first, group)]
-    directives = [_read_directive(line, number) for number, line in read]
+    given_texts = [(number, line[len(_DIRECTIVE) :].partition("#")[0]) for number, line in read]
+    worded = ([Word(word, number) for word in _WORD.findall(text)] for number, text in given_texts)
+    directives = [read_options(words, SLURM_SHORT, SLURM_FLAGS) for words in worded]
     commands = read_shell_commands(text) if is_shell else ()
     words = (word for command in commands for word in command.words if re.search(r"[\"']|<<", word.text))
     texts = [(word.line, word.text.count("\n")) for word in words if "\n" in word.text]
@@ -64,9 +66,3 @@ def read_batch_script(text: str) -> BatchScript:
     options = tuple(option for given, _ in directives for option in given)
     strays = tuple(word for _, left in directives for word in left)
     return BatchScript(lines, options, late, strays, commands, documents, error)
-
-
-def _read_directive(line: str, number: int) -> tuple[tuple[Option, ...], tuple[Word, ...]]:
-    text = line[len(_DIRECTIVE) :].partition("#")[0]
-    words = [Word(word, number) for word in _WORD.findall(text)]
-    return read_options(words, SLURM_SHORT, SLURM_FLAGS)

@@ -14,7 +14,7 @@ from hpcmod.lint.jobs.reading.slurm_names import SBATCH_OPTIONS, SRUN_ONLY
 
 _FORMER = {
     "workdir": "chdir", "share": "oversubscribe", "job_name": "job-name", "walltime": "time", "queue": "partition",
-    "mem-per-task": "mem-per-cpu",
+    "mem-per-task": "mem-per-cpu", "memory": "mem", "email": "mail-user", "name": "job-name", "cpus": "cpus-per-task",
 }  # fmt: skip
 _LAST_COUNTS = {
     "nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "time", "partition", "account", "mem", "gres", "qos",
@@ -35,6 +35,8 @@ _FORMS = (
 """Options: names, how sbatch reads a value, in words, and an example. Tried with sbatch 22.05."""
 _FILLED_IN = re.compile(r"[$!@{]|__|%\(|%\w+%|([A-Za-z])\1\1|[= ]_\w+_|=#|\s=|=\s+\S|\s\(\d+\)!?$")
 """A directive that a program completes, that another rule reports, or that a page explains by a number."""
+_LEFT = re.compile(r"<[^<>@]+>|(?<![a-z])your[_-]?(?:account|project|allocation)|change_?me|fixme", re.IGNORECASE)
+_NOBODY = re.compile(r"<[^<>@]+>|^your[._-]?(?:e?-?mail|name|net_?id|adr?dress|@)", re.IGNORECASE)
 _MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 _MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 
@@ -73,10 +75,19 @@ def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
             yield option.line, problem, "Add the value, or remove the line."
         elif problem and not _FILLED_IN.search(line) and "=" not in option.value.removeprefix("gpu="):
             yield option.line, f"--{option.name}={option.value}{problem}", f"Write {right}."
+        elif option.name not in ("job-name", "comment", "mail-user") and not _FILLED_IN.search(line):
+            for left in _LEFT.findall(option.value)[:1]:
+                yield option.line, f"--{option.name}: {left} is still to be replaced", "Write the value itself."
     for word in job.script.strays[:1]:
         if lines[word.line - 1].isascii() and not _FILLED_IN.search(lines[word.line - 1]):
             problem = f"{word.text} is neither an option nor the value of one: sbatch refuses the script"
             yield word.line, problem, "Remove it, or put quotes around a value with a blank."
+
+
+def rule_mail_address(job: ScriptContext) -> Iterator[Fault]:
+    option = job.option("mail-user")
+    if option and _NOBODY.search(option.value) and not re.search(r"[${]|__", option.value):
+        yield option.line, f"--mail-user={option.value}: nobody gets the mails of this job", "Write your own address."
 
 
 def _refused_value(name: str, value: str) -> tuple[str, str]:

@@ -31,7 +31,11 @@ def rule_no_srun(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_master_addr(job: ScriptContext) -> Iterator[Fault]:
     for variable in (variable for variable, call in job.settings if "branch" not in call.places):
-        problem = _wrong_address(job.expand(variable.value), several=job.several_nodes, in_step=variable.in_step)
+        value = job.expand(variable.value)
+        tried = (*_ADDRESSES, *(_ADDRESSES_OF_SEVERAL if job.several_nodes else ()))
+        problem = next((problem for pattern, problem in tried if re.fullmatch(pattern, value, re.DOTALL)), "")
+        if job.several_nodes and variable.in_step and re.search(_OF_EACH_NODE, value) and "scontrol" not in value:
+            problem = "each node would use its own name"
         is_last = variable.value == job.variables.get(variable.name, variable.value)
         is_read = is_last and (variable.exported or f"${variable.name}" in job.text.replace("{", ""))
         if variable.name.endswith("MASTER_ADDR") and problem and is_read:
@@ -41,7 +45,10 @@ def rule_master_addr(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_changing_port(job: ScriptContext) -> Iterator[Fault]:
     for variable, _ in job.settings:
-        problem = _wrong_port(job.expand(variable.value), in_step=variable.in_step)
+        value = job.expand(variable.value)
+        problem = next((problem for pattern, problem in _PORTS if re.fullmatch(pattern, value)), "")
+        if variable.in_step and re.search(_OF_EACH_RANK, value):
+            problem = "every rank has a different port, and they do not connect"
         if variable.name.endswith("MASTER_PORT") and problem:
             cure = _omit_or(job, "export MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)), before srun.")
             yield variable.line, f"MASTER_PORT={variable.value}: {problem}", cure
@@ -55,30 +62,17 @@ def _omit_or(job: ScriptContext, cure: str) -> str:
 _ADDRESSES = (
     (r"\$\{?SLURM_(?:JOB_|STEP_)?NODELIST\}?", "a host list is not a host: nid[001-002]"),
     (r"[a-z]+\d+", "the name of one node of one job"),
-    (
-        r"\$\{?SLURM_(?:SUBMIT_HOST|LAUNCH_NODE_IPADDR)\}?",
-        "the host that the job was submitted from, which is not part of the job",
-    ),
+    (r"\$\{?SLURM_(?:SUBMIT_HOST|LAUNCH_NODE_IPADDR)\}?", "the host of the submission, which is not part of the job"),
 )
 _ADDRESSES_OF_SEVERAL = (
     (r"localhost|127\.0\.0\.1|::1|0\.0\.0\.0", "each node would only wait for its own ranks"),
     (r"\$\(\s*scontrol show hostnames?[^|]*\)", "the names of all nodes, one on each line"),
     (r".*scontrol show hostnames?.*\|\s*tail\b.*", "the last node: rank 0 is on the first"),
-    (
-        r"(?!.*scontrol).*NODELIST\}?[\"']?\s*\|\s*(?:cut|awk|sed|tr|head)\b.*",
-        "a compressed list of nodes: nid[001-004]",
-    ),
+    (r"(?!.*scontrol).*NODELIST\}?[\"']?\s*\|\s*(?:cut|awk|sed|tr|head)\b.*", "a compressed list: nid[001-004]"),
     (r"\$\{SLURM_(?:JOB_|STEP_)?NODELIST[%#/].*", "a compressed list of nodes: nid[001-004]"),
     (r"\$\(srun\s+hostname\b.*", "srun prints the names in any order, and rank 0 is on the first node"),
 )
 _OF_EACH_NODE = r"\bhostname\b|SLURMD_NODENAME|\$HOSTNAME\b"
-
-
-def _wrong_address(value: str, *, several: bool, in_step: bool) -> str:
-    if several and in_step and re.search(_OF_EACH_NODE, value) and "scontrol" not in value:
-        return "each node would use its own name"
-    tried = (*_ADDRESSES, *(_ADDRESSES_OF_SEVERAL if several else ()))
-    return next((problem for pattern, problem in tried if re.fullmatch(pattern, value, re.DOTALL)), "")
 
 
 _PORTS = (
@@ -88,12 +82,6 @@ _PORTS = (
     (r"0*(?:\d{1,3}|10[01]\d|102[0-3])", "only root may listen on it"),
 )
 _OF_EACH_RANK = r"RANDOM|shuf|\.bind\(|SLURM_(?:PROCID|LOCALID|NODEID)|\bss\b|netstat"
-
-
-def _wrong_port(value: str, *, in_step: bool) -> str:
-    if in_step and re.search(_OF_EACH_RANK, value):
-        return "every rank has a different port, and they do not connect"
-    return next((problem for pattern, problem in _PORTS if re.fullmatch(pattern, value)), "")
 
 
 def rule_mask_reserved(job: ScriptContext) -> Iterator[Fault]:
@@ -120,15 +108,11 @@ def _bound_cores(job: ScriptContext, call: Call) -> set[int]:
     return cores
 
 
-def _refused(job: ScriptContext) -> dict[str, str]:
-    """Return the launchers that the machine refuses or advises against, each with the reason."""
-    return dict((*job.site.launcher.discouraged, *job.site.launcher.refused))
-
-
 def rule_refused_launcher(job: ScriptContext) -> Iterator[Fault]:
+    refused = dict((*job.site.launcher.discouraged, *job.site.launcher.refused))
     for call in filter(is_distributed, job.calls):
-        for name in _refused(job).keys() & launchers_of(call):
-            problem = f"{name} on {job.site.name}: {_refused(job)[name]}"
+        for name in refused.keys() & launchers_of(call):
+            problem = f"{name} on {job.site.name}: {refused[name]}"
             yield call.line, problem, "Let srun start the ranks, one per task."
 
 
@@ -136,7 +120,7 @@ def rule_launcher_tasks(job: ScriptContext) -> Iterator[Fault]:
     for call in filter(is_distributed, job.calls):
         each = (job.ranks_per_node(call) or 1) if call.srun is not None else 1
         for name in launchers_of(call) if each > 1 else ():
-            if name not in _refused(job):
+            if name not in dict((*job.site.launcher.discouraged, *job.site.launcher.refused)):
                 problem = f"{name} starts all ranks of its node, but srun starts it {each} times per node"
                 given = "srun" if call.of_srun("ntasks-per-node") else "#SBATCH"
                 yield call.line, problem, f"Write {given} --ntasks-per-node=1, or remove {name}."

@@ -39,6 +39,8 @@ def rule_syntax(job: ScriptContext) -> Iterator[Fault]:
     for call in () if job.script.error else job.own:
         if re.match(r"(\"\"\"|''')\n", call.words[0].text):
             yield call.line, "bash runs this text as a command, which it does not find", "Begin each line with #."
+        elif re.match("![a-z]", call.words[0].text):
+            yield call.line, f"{call.words[0].text} is of a notebook: bash finds no such command", "Remove the !."
 
 
 def rule_lost_continuation(job: ScriptContext) -> Iterator[Fault]:
@@ -95,7 +97,7 @@ def rule_slurm_variable(job: ScriptContext) -> Iterator[Fault]:
         if name in OF_OTHER_SCHEDULERS and not re.search(tested, job.text):
             right = OF_OTHER_SCHEDULERS[name]
             yield line, f"${name} is a variable of another scheduler, so it is empty", f"Write ${right}."
-        own = name in VARIABLES or not name.startswith("SLURM_") or name.startswith("SLURM_SPANK") or "_HET_" in name
+        own = name in VARIABLES or re.match("SLURM_SPANK|.*_HET_|(?!S[LURM]{3,4}_)", name)
         if not own and not job.sources and (near := get_close_matches(name, VARIABLES, 1, 0.8)):
             yield line, f"Slurm does not set ${name}, so it is empty", f"Write ${near[0]}."
 
@@ -121,6 +123,7 @@ def rule_not_exported(job: ScriptContext) -> Iterator[Fault]:
     for variable in (variable for call in job.own if not call.program for variable in call.variables):
         name = variable.name
         meant = _FOR_PROGRAMS.fullmatch(name) and not _OF_SCRIPTS.fullmatch(name)
+        meant = meant and not (name.endswith("_VISIBLE_DEVICES") and job.asks_for_gpus())  # Slurm exports it
         if meant and name not in exported and not re.search(rf"\$\{{?{name}\b", job.text):
             value = variable.value if len(variable.value) < 40 else "..."
             problem = f"{name} is not exported, so programs and steps do not see it"
@@ -157,21 +160,20 @@ def rule_file_number(job: ScriptContext) -> Iterator[Fault]:
 def rule_lost_status(job: ScriptContext) -> Iterator[Fault]:
     for before, call in zip(job.own, job.own[1:]):
         between = "\n".join(job.script.lines[before.line - 1 : call.line - 1])
-        told = re.fullmatch(r"[ \t]*(?:echo\b[^;&|\n]*|date|wait)[ \t]*(?:\n[ \t]*(?:#.*)?)*", between)
+        kept = r"(?:local|export|declare|readonly)[ \t]+\w+=\"?(?:\$\((?!\()|`)[^\n]*"  # its own status, always 0
+        told = re.fullmatch(rf"[ \t]*(?:echo\b[^;&|\n]*|date|wait|{kept})[ \t]*(?:\n[ \t]*(?:#.*)?)*", between)
         if told and any("$?" in re.sub(r"'[^']*'", "", word.text) for word in call.words):
-            problem = f"$? is the status of {before.name} here, and not of the program above it"
+            problem = f"$? is the status of {before.words[0].plain} here, and not of the program above it"
             yield call.line, problem, "Write status=$? right after the program, and use $status."
 
 
 def rule_no_terminal(job: ScriptContext) -> Iterator[Fault]:
-    for call in job.steps:
-        if call.of_srun("pty"):
-            problem = "srun --pty needs a terminal, which a batch job does not have"
-            yield call.line, problem, "Remove --pty, or run this line in an allocation of salloc."
     for call in job.calls:
-        if call.name == "salloc":
-            problem = "salloc in a batch script waits for a second allocation"
-            yield call.line, problem, "Remove it: the job already has one."
+        verb, plain = call.container.verb if call.container else "", r"(?:\S*/)?\w*sh(?: -[il]+)*"
+        if call.of_srun("pty") and (verb == "shell" or re.fullmatch(plain, call.arguments())):
+            yield call.line, "this shell ends at once: a job has no terminal", "Run it in an allocation of salloc."
+        elif call.name == "salloc":
+            yield call.line, "salloc in a batch script waits for a second allocation", "Remove it: the job has one."
 
 
 def rule_module_path(job: ScriptContext) -> Iterator[Fault]:

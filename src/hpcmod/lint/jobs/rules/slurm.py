@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpcmod.lint.jobs.reading.calls import Call
 from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, Fault, ScriptContext, is_distributed
 from hpcmod.lint.jobs.reading.options import SLURM_SHORT, Option
 from hpcmod.lint.jobs.reading.slurm_names import SBATCH_OPTIONS
@@ -13,6 +12,8 @@ from hpcmod.lint.jobs.reading.slurm_names import SBATCH_OPTIONS
 _MISSPELT = re.compile(r"(?:[ \t]+#SBATCH|#(?!SBATCH)[SBATCH]{5,7})[ \t]*-|#sbatch[ \t]+-(?:-\S+|\w ?\S+)[ \t]*(?:#|$)")
 _APART = re.compile(r"[ \t]*#[ \t]+SBATCH[ \t]+-")
 """Often a directive switched off; a mistake only if sbatch reads no other."""
+_TEMPLATE = re.compile(r"^(?:\.\.\.|@\w+@|%?[{(][\w.]+[)}]s?|# THIS FILE IS A TEMPLATE.*)$", re.MULTILINE)
+_DOCUMENT = re.compile(r"^(?!.*\(\().*<<-?[ \t]*['\"\\]?([A-Za-z_]\w*)", re.MULTILINE)
 _OF_TEMPLATES = re.compile(r"\$\{(?!(?:HOME|USER|LOGNAME|PWD|SCRATCH|WORK|SLURM_\w+)\})(\w+)\}")
 """A variable that is filled in before the script is submitted, if there are several: no shell has it by itself."""
 
@@ -32,8 +33,10 @@ def rule_line_end(job: ScriptContext) -> Iterator[Fault]:
 def rule_late_directive(job: ScriptContext) -> Iterator[Fault]:
     writes = any("#SBATCH" in document.text for call in job.calls for document in call.documents)
     for number in () if writes and not job.script.options else job.script.late[:1]:  # a generator of batch scripts
-        above = job.script.lines[:number]
-        if not any(re.fullmatch(r"\.\.\.|@\w+@|%?[{(][\w.]+[)}]s?", line) for line in above):  # an excerpt or template
+        above = "\n".join(job.script.lines[: number - 1])
+        opened = {match[1]: above[match.end() :] for match in _DOCUMENT.finditer(above)}  # missed by the grammar
+        closed = all(re.search(rf"^\s*{end}$", rest, re.MULTILINE) for end, rest in opened.items())
+        if closed and not _TEMPLATE.search(above):
             problem = "sbatch stops reading #SBATCH at the first command: options here and below do nothing"
             yield number, problem, "Move them to the other #SBATCH lines."
 
@@ -132,20 +135,15 @@ def _exports_all(option: Option | None) -> bool:
 
 
 def rule_step_too_big(job: ScriptContext) -> Iterator[Fault]:
-    option, kind, cpus = job.option("nodes"), job.node_type, _cpus(job)
+    option, kind, cpus = job.option("nodes"), job.node_type, job.cpus()
     last = option.value.rpartition("-")[2] if option else ""
     nodes = int(last) if last.isdecimal() else 0
     whole = nodes * kind.cores * kind.threads_per_core if kind else 0  # a step may split the CPUs of a task
     given = {"nodes": nodes, "CPUs": max(cpus, whole) if cpus else 0}
     for call in job.steps:
-        step_cpus = _cpus(job, call) if call.of_srun("cpus-per-task") else 0
+        step_cpus = job.cpus(call) if call.of_srun("cpus-per-task") else 0
         asked = {"nodes": job.number("nodes", call=call) or 0, "CPUs": step_cpus}
         too_many = [unit for unit in given if asked[unit] > given[unit] > 0]
         for unit in too_many[:1]:
             problem = f"this step requests {asked[unit]} {unit}, the job {given[unit]}: srun refuses, or waits forever"
             yield call.line, problem, "Request as many in the #SBATCH lines."
-
-
-def _cpus(job: ScriptContext, call: Call | None = None) -> int:
-    """Return the CPUs that the tasks of the job or a step get; 0 if unknown."""
-    return (job.ranks(call) or 0) * (job.number("cpus-per-task", call=call) or 0)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.lint.jobs.reading.calls import Call
-from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, Fault, ScriptContext, is_distributed, launchers_of
+from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, TOOLS, Fault, ScriptContext, is_distributed, launchers_of
 from hpcmod.lint.jobs.rules.container import module_variable
 
 _OWN_RANKS = re.compile(
@@ -26,6 +26,16 @@ _ADVICE = {
 }
 _CALLED = re.compile(r"^'[^']*[`(]\s*(scontrol|squeue)\b|\\(?:`|\$\()\s*(scontrol|squeue)\b")
 """What the batch shell does not expand."""
+_STARTS_RANKS = re.compile(
+    r"srun|mpi|i?brun\b|aprun|prun\b|ssh|NODELIST|NODEFILE|hosts|NTASKS|NPROCS|NNODES|NUM_NODES|launch|distributed|"
+    r"deepspeed|accelerate|parallel\b|snakemake|nextflow|\bray\b|dask|spark|sbatch|\base\b|vasp|(?:run|submit|workflow)\w*\.py",
+    re.IGNORECASE,
+)
+"""Signs that something starts several programs, or reads how many were requested."""
+_ON_ONE_NODE = re.compile(r"python[\d.]*|R|Rscript|matlab|gmx|STAR|bwa|hisat2|bowtie2|samtools|fastqc")
+_OF_CORES = ("core", "node", "devcore")
+"""Partitions of UPPMAX, where tasks are cores of one node."""
+_SETUP = TOOLS | {"", "conda", "mamba", "deactivate", "git", "pip", "pip3", "nvcc"}
 MPIRUN = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
 
 
@@ -46,15 +56,10 @@ def rule_no_ranks(job: ScriptContext) -> Iterator[Fault]:
         is_ours = module_variable(call) or "WORLD_SIZE" in job.names  # others start programs that find their rank
         if ranks > 1 and trains and is_ours and not started:
             problem = f"{ranks} tasks start {call.name}, and nothing sets RANK: each trains alone or reads SLURM_PROCID"
-            yield call.line, problem, _start_by(call)
-
-
-def _start_by(call: Call) -> str:
-    program = call.arguments().partition(" ")[2]
-    if module_variable(call):
-        return f"Start it by the module's run script: conda-python-distributed {program}"
-    ranks = "RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS"
-    return f"Set them in each task: bash -c '{ranks} exec {call.name} {program}'; export MASTER_ADDR and MASTER_PORT."
+            ours = f"Start it by the run script: conda-python-distributed {call.arguments().partition(' ')[2]}"
+            told = "RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS"
+            theirs = f"In each task: bash -c '{told} exec {call.arguments()}'; export MASTER_ADDR and MASTER_PORT."
+            yield call.line, problem, ours if module_variable(call) else theirs
 
 
 def rule_host_command(job: ScriptContext) -> Iterator[Fault]:
@@ -82,13 +87,26 @@ def rule_mpirun(job: ScriptContext) -> Iterator[Fault]:
             yield line, problem, f"Write srun before {call.runtime}, and remove {name}."
 
 
+def rule_idle_tasks(job: ScriptContext) -> Iterator[Fault]:
+    option, tasks, partition = job.option("ntasks"), job.number("ntasks") or 1, job.option("partition")
+    programs = [call for call in job.calls if call.name not in _SETUP]
+    placed = job.option("nodes", "ntasks-per-node", "exclusive", "gpus-per-task", "nodelist")
+    several = any(call.background or not _ON_ONE_NODE.fullmatch(call.name) for call in programs)
+    by_core = partition is not None and partition.value in _OF_CORES
+    started = _STARTS_RANKS.search("\n".join(line for _, line in job.script.code))
+    if option and tasks > 1 and programs and not (placed or several or by_core or started):
+        problem = f"{tasks} tasks, perhaps on several nodes, but {programs[-1].name} runs once, on the first"
+        cure = f"For threads, write --ntasks=1 --cpus-per-task={tasks}; for ranks, srun before the program."
+        yield option.line, problem, cure
+
+
 def rule_too_many_workers(job: ScriptContext) -> Iterator[Fault]:
     each = job.number("ntasks-per-node")
     for call in (call for call in job.calls if launchers_of(call)):
         text = job.expand(call.arguments())
         text = re.sub(r"\$\{?SLURM_NTASKS_PER_NODE\}?", str(each), text) if each else text
         workers = re.search(r"--(?:nproc[-_]per[-_]node|num_gpus)[= ](\d+)\b", text)
-        given = job.gpus_per_node(call) or (job.node_type.gpus if job.node_type else 0)
+        given = job.gpus_per_node(call) or job.number("gpus") or (job.node_type.gpus if job.node_type else 0)
         if workers and given and int(workers[1]) > given:
             problem = f"{workers[1]} workers, but each node of the job has {given} GPU{'s' * (given > 1)}"
             yield call.program[0].line, problem, f"Write {workers[0].replace(workers[1], str(given))}."
