@@ -45,7 +45,7 @@ CEILINGS = {
     "docs/examples": 516,  # programs that run, with their pages
     "docs/explanation": 1069,  # 83 more: a comparison with other tools; 4: signers; 2: a round of outputs
     "docs/how-to": 4302,  # 5: restore and undo, dry runs; 1 more: examples; 2: a profile written later
-    "docs/reference": 1770,  # 67: profiles in an editor, known limits; 5: rows of versions; 3: lint; 4: rules
+    "docs/reference": 1770,  # 67: profiles in an editor, known limits; 5: rows of versions; 3: lint; 4: rules; 1: a limit
     "docs/tutorial": 350,  # 110 more: the first ten minutes on a cluster
     "runscripts": 6500,  # 3: pip and ~/.local
     "easyblocks": 609,  # 4: the plan of a dry run
