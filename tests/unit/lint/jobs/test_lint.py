@@ -132,6 +132,7 @@ COMMAND_LINES = [
     ('./a\necho done\n\n# status\necho "$?"\n./a\nwait\nif [ $? = 0 ]; then ./b; fi\n', ["lost-status"] * 2),
     ("./a; echo '$?'; X=$?; false || echo a; X=$?\nif ./a; then\n  echo b\nelse\n  X=$?\nfi\nwait $!\nX=$?\n", []),
     ("mpirun -n 2 ./a &\n", ["no-wait"]),
+    ("tensorboard --logdir x & python train.py\n", []),
     ("mpirun -n 2 ./a &\n./b\n", []),
     ("./a &\nsleep 60\nexport OMP_NUM_THREAD=4\necho $OMP_NUM_THREAD\n", []),
     (RUN + "bash -c '. /usr/local/Modules/init/bash && module load R && Rscript a.R'\n", []),

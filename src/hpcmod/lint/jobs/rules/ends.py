@@ -56,10 +56,10 @@ def rule_no_wait(job: ScriptContext) -> Iterator[Fault]:
     starts = [call for call in job.calls if call.srun is not None or call.container or call.name in MPIRUN]
     own = (call for call in job.own if job.script.options and not call.places & {"branch", "function"})
     starts += [call for call in own if call.name not in TOOLS | {""}]
-    behind = [call.line for call in starts if call.background]
+    behind = [call for call in starts if call.background]
     if not behind or any(call.name in ("wait", "sleep", "tail") for call in job.calls):
         return
-    after = (call for call in job.calls if call.line > behind[-1] and not call.background)
+    after = (call for call in job.calls[job.calls.index(behind[-1]) :] if not call.background)
     if all(call.name in TOOLS | {""} and "loop" not in call.places and call.srun is None for call in after):
         problem = "nothing waits for this background command, which ends with the script"
-        yield behind[-1], problem, "End the script with wait."
+        yield behind[-1].line, problem, "End the script with wait."
