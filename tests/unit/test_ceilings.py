@@ -40,12 +40,12 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53144,  # 23: idle tasks, placeholders; 48: stumbles of admins; 59: images; 71: dry runs, why, compat
+    "tests/unit": 53145,  # 23: idle tasks, placeholders; 48: stumbles of admins; 59: images; 71: dry runs, why, compat
     "docs": 122,  # 2 more: a list of examples
     "docs/examples": 516,  # programs that run, with their pages
     "docs/explanation": 1069,  # 83 more: a comparison with other tools; 4: signers; 2: a round of outputs
     "docs/how-to": 4302,  # 5: restore and undo, dry runs; 1 more: examples; 2: a profile written later
-    "docs/reference": 1770,  # 67: profiles in an editor, known limits; 5: rows of versions; 3: lint; 4: rules; 1: a limit
+    "docs/reference": 1770,  # 67: profiles in an editor, known limits; 7: lint; 5: rows of versions; 1: a limit
     "docs/tutorial": 350,  # 110 more: the first ten minutes on a cluster
     "runscripts": 6500,  # 3: pip and ~/.local
     "easyblocks": 609,  # 4: the plan of a dry run

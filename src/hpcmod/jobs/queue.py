@@ -60,14 +60,14 @@ def test_script(text: str, *, must: bool, options: Sequence[str] = ()) -> str:
         if must:
             raise
         return err.message
+    lines = [re.sub(_NOISE, "", line) for line in done.stderr.splitlines()]
     # the number in this answer is not that of the job that will be submitted
-    answer = re.sub(
-        r"^Job \d+ to start", "would start", " ".join(re.sub(_NOISE, "", line) for line in done.stderr.splitlines())
-    )
-    if done.status and must and re.search(_UNREACHABLE, answer):
-        raise LackingError(
-            f"Slurm does not answer: {answer}", "Try again later, or from a login node; nothing was submitted."
-        )
+    answer = re.sub(r"^Job \d+ to start", "would start", " ".join(lines))
+    if done.status and re.search(_UNREACHABLE, answer):
+        fault = f"Slurm does not answer: {lines[-1]}"  # the lines before say what was tried
+        if must:
+            raise LackingError(fault, "Try again later, or from a login node; nothing was submitted.")
+        return fault
     if done.status and must:
         asked = " ".join(dict.fromkeys([*re.findall(r"^#SBATCH (.+)$", text, re.MULTILINE), *options]))
         raise CheckFailedError(

@@ -38,9 +38,10 @@ def test_the_answer_to_a_script_is_an_error_only_if_it_must_run(bin_directory: P
     assert queue.test_script("#!/bin/bash", must=False) == "sbatch --test-only: invalid account"
     with pytest.raises(CheckFailedError, match="Slurm would not run it: invalid account"):
         queue.test_script("#!/bin/bash", must=True)
-    fake(bin_directory, "sbatch", "echo 'sbatch: error: Unable to contact slurm controller' >&2; exit 1")
-    with pytest.raises(LackingError, match="Slurm does not answer"):
+    fake(bin_directory, "sbatch", r"printf 'sbatch: error: %s\n' DNS 'Unable to contact slurm controller' >&2; exit 1")
+    with pytest.raises(LackingError, match="Slurm does not answer: Unable"):
         queue.test_script("#!/bin/bash", must=True)
+    assert queue.test_script("#!/bin/bash", must=False) == "Slurm does not answer: Unable to contact slurm controller"
 
 
 def test_a_submitted_script_has_a_number_without_the_cluster(bin_directory: Path) -> None:
