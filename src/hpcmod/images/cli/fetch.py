@@ -16,13 +16,13 @@ import click
 from hpcmod.core.cli.arguments import complete_file, site_option
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_text, tell
-from hpcmod.core.errors import NotFoundError
+from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.fs.checksums import parse_sha256
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.values.compression import ANY_OF
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.json_form import SPLICED
-from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
+from hpcmod.core.values.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
 from hpcmod.images.acquire.locate import recognize
 from hpcmod.images.trust.provenance import render_provenance
 from hpcmod.machine import find_machine
@@ -95,6 +95,9 @@ def fetch(flags: FetchFlags) -> None:
 
     reference = recognize(ImageReference.parse(flags.image.rstrip("/") or flags.image))
     _check_exists(reference, flags.image)
+    if flags.compression and reference.kind not in OCI_KINDS:
+        fault = f"{flags.image} is a SIF already, which --compression does not change"
+        raise BadInputError(fault, "Leave it out, or give the OCI image that the SIF was made from.")
     out = flags.output or Path(reference.file_name)
     out = out / reference.file_name if out.is_dir() else out
     site = find_machine(None, os.environ, flag=flags.site).site
