@@ -40,6 +40,7 @@ ACCESSIBLE = {
     '<aside class="toc-drawer': '<aside aria-label="Sections" class="toc-drawer',
     "<pre>": '<pre tabindex="0">',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+    '<div id="search-results">': '<h1>Search</h1><div id="search-results">',
 }
 """What the theme writes, and what a reader without a mouse or a screen needs instead."""
 

@@ -81,3 +81,7 @@ def test_pages_load_nothing_from_another_server(site: Path) -> None:
     assert [path.name for path in site.rglob("*.html") if loading.search(read(path))] == []
     styling = re.compile(r"url\([\"']?(?:https?:)?//|@import")
     assert [path.name for path in site.rglob("*.css") if styling.search(read(path))] == []
+
+
+def test_every_page_has_a_heading_for_readers_without_a_screen(site: Path) -> None:
+    assert [path.name for path in site.rglob("*.html") if "<h1" not in read(path)] == ["index.html"]  # leads to docs/
