@@ -55,8 +55,7 @@ def rule_signal(job: ScriptContext) -> Iterator[Fault]:
 def rule_no_wait(job: ScriptContext) -> Iterator[Fault]:
     starts = [call for call in job.calls if call.srun is not None or call.container or call.name in MPIRUN]
     own = (call for call in job.own if job.script.options and not call.places & {"branch", "function"})
-    starts += [call for call in own if call.name not in TOOLS | {""}]
-    behind = [call for call in starts if call.background]
+    behind = [call for call in (*starts, *own) if call.background and (call in starts or call.name not in TOOLS | {""})]
     if not behind or any(call.name in ("wait", "sleep", "tail") for call in job.calls):
         return
     after = (call for call in job.calls[job.calls.index(behind[-1]) :] if not call.background)

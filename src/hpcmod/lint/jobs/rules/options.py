@@ -76,7 +76,8 @@ def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
         elif problem and not _FILLED_IN.search(line) and "=" not in option.value.removeprefix("gpu="):
             yield option.line, f"--{option.name}={option.value}{problem}", f"Write {right}."
         elif option.name not in ("job-name", "comment", "mail-user") and not _FILLED_IN.search(line):
-            for left in _LEFT.findall(option.value)[:1]:
+            named = option.value.rpartition("/")[0] if option.name in ("output", "error") else option.value
+            for left in _LEFT.findall(named)[:1]:
                 yield option.line, f"--{option.name}: {left} is still to be replaced", "Write the value itself."
     for word in job.script.strays[:1]:
         if lines[word.line - 1].isascii() and not _FILLED_IN.search(lines[word.line - 1]):

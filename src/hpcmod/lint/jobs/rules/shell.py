@@ -82,7 +82,7 @@ def rule_typeset_characters(job: ScriptContext) -> Iterator[Fault]:
     for number, line in job.script.code:
         code = re.sub(r"(?:^|\s)#.*", "", line)
         typeset = re.search(rf"[{_QUOTES}]|(?<!\S){_DASHED}", code)
-        if typeset and not re.search(r"\"[^\"]*$|'[^']*$", code[: typeset.start()]):
+        if typeset and not re.search(r"\"[^\"]*$|'[^']*$|^\s*echo\s", code[: typeset.start()]):
             kind = "quote" if typeset[0] in _QUOTES else "dash"
             problem = f"{typeset[0][0]} is a typographic {kind}, which bash reads as a letter"
             yield number, problem, "Retype it: copied text often contains such characters."
@@ -133,8 +133,8 @@ def rule_not_exported(job: ScriptContext) -> Iterator[Fault]:
 def rule_script_directory(job: ScriptContext) -> Iterator[Fault]:
     knows = re.search(r"slurmd|spool|scontrol show job|SLURM_SUBMIT_DIR|\n\s*sbatch\n|\bsbatch +\S*\$", job.text)
     once = [call for call in job.own if not call.places] if job.script.options and not knows else []
-    for word in (word for call in once for word in call.words):
-        if _OWN_DIRECTORY.search(word.text):
+    for word in (word for call in once for word in call.words if _OWN_DIRECTORY.search(word.text)):
+        if not (variable := re.match(r"(\w+)=", word.text)) or re.search(rf"\$\{{?{variable[1]}\b", job.text):
             problem = "Slurm runs a copy of the script: this is its spool directory, not where your script is"
             yield word.line, problem, "Use $SLURM_SUBMIT_DIR, the directory that sbatch was called in."
             return
@@ -143,11 +143,10 @@ def rule_script_directory(job: ScriptContext) -> Iterator[Fault]:
 def rule_conda_activate(job: ScriptContext) -> Iterator[Fault]:
     reads = job.sources or "BASH_ENV" in job.text or re.match(r"#!.*(?:zsh|\s-\w*[li]|--login)", job.text)
     loads = any(re.search(r"conda|mamba|forge|python|restore|^r$|\$", name, re.IGNORECASE) for _, name in job.loads)
-    for call in job.own if job.script.options and not reads and not loads else ():
-        if re.match(r"(?:conda|mamba|micromamba) activate\b", call.arguments()):
-            problem = "conda activate is a function of interactive shells, which a batch script does not have"
-            yield call.line, problem, 'Write eval "$(conda shell.bash hook)" above it.'
-            return
+    calls = [call for call in job.own if re.match(r"(?:conda|mamba|micromamba) activate\b", call.arguments())]
+    for call in calls[:1] if job.script.options and not reads and not loads else ():
+        problem = "conda activate is a function of interactive shells, which a batch script does not have"
+        yield call.line, problem, 'Write eval "$(conda shell.bash hook)" above it.'
 
 
 def rule_file_number(job: ScriptContext) -> Iterator[Fault]:
@@ -169,8 +168,10 @@ def rule_lost_status(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_no_terminal(job: ScriptContext) -> Iterator[Fault]:
     for call in job.calls:
-        verb, plain = call.container.verb if call.container else "", r"(?:\S*/)?\w*sh(?: -[il]+)*"
-        if call.of_srun("pty") and (verb == "shell" or re.fullmatch(plain, call.arguments())):
+        shell = call.container is not None and call.container.verb == "shell"
+        reads = call.srun or call.program or call.documents or re.search("[<|]", job.script.lines[call.line - 1])
+        interactive = shell or re.fullmatch(r"(?:\S*/)?\w*sh(?: -[il]+)*", call.arguments())
+        if (call.of_srun("pty") and interactive) or (shell and job.script.options and not reads):
             yield call.line, "this shell ends at once: a job has no terminal", "Run it in an allocation of salloc."
         elif call.name == "salloc":
             yield call.line, "salloc in a batch script waits for a second allocation", "Remove it: the job has one."

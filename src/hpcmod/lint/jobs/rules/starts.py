@@ -90,7 +90,7 @@ def rule_mpirun(job: ScriptContext) -> Iterator[Fault]:
 def rule_idle_tasks(job: ScriptContext) -> Iterator[Fault]:
     option, tasks, partition = job.option("ntasks"), job.number("ntasks") or 1, job.option("partition")
     programs = [call for call in job.calls if call.name not in _SETUP]
-    placed = job.option("nodes", "ntasks-per-node", "exclusive", "gpus-per-task", "nodelist")
+    placed = job.option("nodes", "ntasks-per-node", "exclusive", "gpus-per-task", "nodelist", "mincpus")
     several = any(call.background or not _ON_ONE_NODE.fullmatch(call.name) for call in programs)
     by_core = partition is not None and partition.value in _OF_CORES
     started = _STARTS_RANKS.search("\n".join(line for _, line in job.script.code))
@@ -116,9 +116,8 @@ def rule_shared_gpus(job: ScriptContext) -> Iterator[Fault]:
     option = job.option(*GPU_OPTIONS)
     for call in job.ranked if option else ():
         each, gpus = job.ranks_per_node(call) or 0, job.gpus_per_node(call) or 0
-        if launchers_of(call) or "--launcher" in call.arguments() or job.option("gpus-per-task", call=call):
-            continue
-        if option and each > gpus > 0:
+        apart = launchers_of(call) or "--launcher" in call.arguments() or job.option("gpus-per-task", call=call)
+        if option and each > gpus > 0 and not apart:
             counted = f" (--{option.name}={option.value} counts all nodes)" if option.name == "gpus" else ""
             problem = f"{each} ranks on each node share {gpus} GPUs{counted}"
             yield option.line, problem, f"Write --gpus-per-node={each}, or --ntasks-per-node={gpus}."
