@@ -316,6 +316,8 @@ def test_a_wrong_line_gives_its_rule(line: str, rules: list[str]) -> None:
         pytest.param("-n16 -c7 -G16", "srun -c7 ./a", [], id="GPUs of nodes that Slurm counts"),
         pytest.param("-N1 -n8 -c7 -G16", "srun -c7 ./a", ["too-many-gpus"], id="GPUs of one node"),
         pytest.param("-N1 -n8 -c7", "srun -n1 mkdir -p x", [], id="a tool needs no CPUs"),
+        pytest.param("-N 2 -n 2", "module load R\npython t.py", ["idle-tasks"], id="nodes that nothing uses"),
+        pytest.param("-N 2 --ntasks-per-node=2", "python t.py", [], id="a program that may start ranks"),
         pytest.param("-n 8", "python t.py", ["idle-tasks"], id="tasks that nothing starts"),
         pytest.param("-n 8", "pip list\nSTAR --runThreadN 8", ["idle-tasks"], id="threads that are requested as tasks"),
         pytest.param("-n 8", "python t.py $SLURM_NTASKS", [], id="a program that knows its tasks"),

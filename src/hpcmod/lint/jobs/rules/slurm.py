@@ -10,8 +10,7 @@ from hpcmod.lint.jobs.reading.options import SLURM_SHORT, Option
 from hpcmod.lint.jobs.reading.slurm_names import SBATCH_OPTIONS
 
 _MISSPELT = re.compile(r"(?:\s+#SBATCH|#(?!SBATCH)(?:[SBATCH]{5,7}|SBAT..))\s*-|#sbatch\s+-(?:-\S+|\w ?\S+)\s*(?:#|$)")
-_APART = re.compile(r"[ \t]*#[ \t]+SBATCH[ \t]+-")
-"""Often a directive switched off; a mistake only if sbatch reads no other."""
+_APART = re.compile(r"[ \t]*#[ \t]+SBATCH[ \t]+-")  # often switched off: a mistake only if sbatch reads no other
 _TEMPLATE = re.compile(r"^(?:\.\.\.|@\w+@|%?[{(][\w.]+[)}]s?|# THIS FILE IS A TEMPLATE.*)$", re.MULTILINE)
 _DOCUMENT = re.compile(r"^(?!.*\(\().*<<-?[ \t]*['\"\\]?([A-Za-z_]\w*)", re.MULTILINE)
 _OF_TEMPLATES = re.compile(r"\$\{(?!(?:HOME|USER|LOGNAME|PWD|SCRATCH|WORK|SLURM_\w+)\})(\w+)\}")

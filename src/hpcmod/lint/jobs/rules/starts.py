@@ -33,8 +33,6 @@ _STARTS_RANKS = re.compile(
 )
 """Signs that something starts several programs, or reads how many were requested."""
 _ON_ONE_NODE = re.compile(r"python[\d.]*|R|Rscript|matlab|gmx|STAR|bwa|hisat2|bowtie2|samtools|fastqc")
-_OF_CORES = ("core", "node", "devcore")
-"""Partitions of UPPMAX, where tasks are cores of one node."""
 _SETUP = TOOLS | {"", "conda", "mamba", "deactivate", "git", "pip", "pip3", "nvcc"}
 MPIRUN = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
 
@@ -88,16 +86,19 @@ def rule_mpirun(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_idle_tasks(job: ScriptContext) -> Iterator[Fault]:
-    option, tasks, partition = job.option("ntasks"), job.number("ntasks") or 1, job.option("partition")
+    option, nodes, partition = (job.option(name) for name in ("ntasks", "nodes", "partition"))
     programs = [call for call in job.calls if call.name not in _SETUP]
     placed = job.option("nodes", "ntasks-per-node", "exclusive", "gpus-per-task", "nodelist", "mincpus")
-    several = any(call.background or not _ON_ONE_NODE.fullmatch(call.name) for call in programs)
-    by_core = partition is not None and partition.value in _OF_CORES
+    by_core = partition and partition.value in ("core", "node", "devcore")  # of UPPMAX: on one node
     started = _STARTS_RANKS.search("\n".join(line for _, line in job.script.code))
-    if option and tasks > 1 and programs and not (placed or several or by_core or started):
+    if not programs or started or any(call.background or not _ON_ONE_NODE.fullmatch(call.name) for call in programs):
+        return
+    each = job.option("ntasks-per-node", "tasks-per-node") or any(call.container for call in programs)
+    if nodes and (job.number("nodes") or 1) > 1 and not each:
+        yield nodes.line, f"{nodes.value} nodes, but {programs[-1].name} runs once, on the first", "Write --nodes=1."
+    if option and (tasks := job.number("ntasks") or 1) > 1 and not (placed or by_core):
         problem = f"{tasks} tasks, perhaps on several nodes, but {programs[-1].name} runs once, on the first"
-        cure = f"For threads, write --ntasks=1 --cpus-per-task={tasks}; for ranks, srun before the program."
-        yield option.line, problem, cure
+        yield option.line, problem, f"For threads, write --ntasks=1 --cpus-per-task={tasks}; for ranks, srun before it."
 
 
 def rule_too_many_workers(job: ScriptContext) -> Iterator[Fault]:
