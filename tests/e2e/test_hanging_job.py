@@ -61,5 +61,5 @@ def test_the_commands_of_the_page_find_the_rank_that_keeps_the_others_waiting(ti
     assert output.count("Fatal Python error: Aborted") == 2
     assert "in load_data" in output and "in wait_for_others" in output
     told = tiny_jobs(tiny_jobs.machine.stack.python.parent / "hpcmod", *ask[1:]).stdout
-    assert re.search(r"Fatal Python error: Aborted: run at train\.py:\d+ in load_data", told), told
+    assert re.search(r"rank 1[^:]*: Fatal Python error: Aborted: run at train\.py:\d+ in load_data", told), told
     assert "in wait_for_others" in told and "signal 6 (SIGABRT)" in told, told

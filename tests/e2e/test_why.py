@@ -65,7 +65,7 @@ def test_planted_faults_are_named(torch_jobs: Jobs, py_spy: str) -> None:
         assert asleep["failed"] and asleep["job"]["running"]
         blind = why(torch_jobs, number)
         assert {rank for one in blind["doing"] for rank in one["ranks"]} == {0, 1}
-        assert [one for one in blind["unknown"] if re.search(r"hpcmod add \S+ py-spy", one)], blind["unknown"]
+        assert [one for one in blind["unknown"] if re.search(r"outside .*hpcmod add \S+ py-spy", one)], blind
     finally:
         must(torch_jobs("scancel", number))
     torch_jobs.wait(number)

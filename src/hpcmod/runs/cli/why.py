@@ -130,8 +130,9 @@ def _ask(facts: JobFacts, unknown: list[str], name: str) -> tuple[NodeAnswer, ..
     unknown += [f"some stacks: {problem}" for problem in sorted(problems)[:3]]
     if asked.answers and not any(answer.profiler for answer in asked.answers):
         unknown.append(
-            "the line that each rank is at: there is no py-spy. For this job, put one on your PATH (pip install py-spy)"
-            f" and ask again; for later ones: hpcmod add {name} py-spy"
+            "the line that each rank is at: there is no py-spy. For this job, pip install it in a virtual environment "
+            "outside of the container (`pip` of a loaded module is the container's), put it on your PATH, and ask "
+            f"again; for later ones: hpcmod add {name} py-spy"
         )
     return asked.answers
 

@@ -11,6 +11,7 @@ from tests.calls import hpcmod
 from tests.catalogues import make_catalogue, make_record
 from tests.programs import make_program
 from tests.unit.runs.values.endings.test_flight import entry
+from tests.unit.runs.values.endings.test_stacks import answer
 
 KILLED = """[rank0]: Traceback (most recent call last):
 [rank0]:   File "/x/train.py", line 41, in step
@@ -173,6 +174,16 @@ def test_a_running_job_without_answers_says_so(here: Path) -> None:
     done = hpcmod("why", "7")
     assert "Unknown: what the ranks do: 2 of 2 nodes gave no answer (srun cannot be started" in done.stdout
     assert "asking the nodes" not in hpcmod("why", "7", "--no-stacks").output
+
+
+def test_without_py_spy_what_to_install_and_where_is_told(here: Path) -> None:
+    """The `pip` of a loaded module is that of the container, and adds nothing for ranks that run already."""
+    fake(here, "scontrol", CONTROL.format(state="RUNNING", reason="None", signal=0, directory=here))
+    fake(here, "srun", answer("nid001", {0: None}).replace("/py-spy", "") + "\n")
+    told = (
+        "no py-spy. For this job, pip install it in a virtual environment outside of the container (`pip` of a loaded"
+    )
+    assert told in hpcmod("why", "7").stdout
 
 
 def test_a_slurm_that_cannot_be_reached_is_told_in_a_line_with_what_to_do(here: Path) -> None:

@@ -207,6 +207,7 @@ def _choose(causes: Sequence[Group], symptoms: Sequence[Group], hints: Sequence[
     exits = [cause for cause in causes if cause.rule == EXIT]
     killed = [cause for cause in exits if cause.signal not in (0, ABORTED, TERMINATED)]
     ended = [cause for cause in exits if cause not in killed]
+    symptoms = sorted(symptoms, key=lambda symptom: symptom.rule == FAULT and bool(symptom.cure))  # mixed stacks last
     return next(iter([*named, *killed, *symptoms, *ended, *hints]), None)
 
 

@@ -17,6 +17,10 @@ from hpcmod.runs.values.endings.traceback import Raised, find_exceptions
 EXCEPTION, EXIT, FAULT = "python-exception", "task-exit", "python-fault"
 """Names of endings that no rule knows: an exception of Python, the exit of tasks, a stack of its fault handler."""
 
+_UNSURE = "They were printed at the same time into one file without the rank in front, so no line of them is certain."
+_LABEL = "Read them from this line on. Next time: `srun --label`, with `hpcmod job` --env SLURM_LABELIO=1."
+_MIXED = Ending(FAULT, SYMPTOM, "the stacks of several ranks are mixed", _UNSURE, (), cure=_LABEL)
+
 _WRAPPED = "Lmod has detected the following error"
 """Beginning of a message that goes on up to an empty line."""
 
@@ -166,6 +170,10 @@ def _belongs(event: Event, raised: Raised) -> bool:
 def _faults(log: Log, lines: Sequence[str]) -> Iterator[Event]:
     """Yield what processes did when a fault ended them."""
     for number, name, state in read_dumped_stacks(lines):
+        if state is None:
+            event = _event(log, lines, number, _MIXED.kind, FAULT, f"Fatal Python error: {name}: {_MIXED.title}")
+            yield replace(event, ending=_MIXED)
+            continue
         doing, waits = describe(state)
         aborted = CONSEQUENCE if waits else SYMPTOM  # by hand, or by a library that has said why
         kind = aborted if name == "Aborted" else CAUSE

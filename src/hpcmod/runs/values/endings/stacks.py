@@ -51,7 +51,8 @@ _MPI_CALL = re.compile(
 )
 
 _FAULT = re.compile(r"Fatal Python error: (.{1,60})")
-_STACK = re.compile(r"Current thread 0x\w{1,16}.{0,80} \(most recent call first\):")
+_STACK = re.compile(r"(Current t|T)hread 0x\w{1,16}.{0,80} \(most recent call first\):")
+_MODULES = "Extension modules: "
 _DEEPEST = 400  # lines of one stack
 
 _VERBS = ("wait", "sleep", "run", "use")
@@ -175,24 +176,48 @@ def parse_frames(threads: Any) -> tuple[Frame, ...]:
     )
 
 
-def read_dumped_stacks(lines: Sequence[str]) -> Iterator[tuple[int, str, RankState]]:
-    """Yield the faults whose stack Python's fault handler printed: line from 0, name, and what the thread did."""
-    begun: dict[str, tuple[int, str]] = {}
+def read_dumped_stacks(lines: Sequence[str]) -> Iterator[tuple[int, str, RankState | None]]:
+    """Yield the faults whose stack Python's fault handler printed: line from 0, name, and what the thread did.
+
+    The last is None if another process printed its own at the same time without a label: whose a frame is, is unknown.
+    """
+    begun: dict[str, list[tuple[int, str]]] = {}
+    stacks: list[tuple[int, str, RankState | None]] = []
+    unclosed: dict[str, list[int]] = {}
+    closing = any(_MODULES in line for line in lines)
     for number, line in enumerate(lines):
         fault, stack = _FAULT.search(line), _STACK.search(line)
         if fault:
-            begun[line[: fault.start()]] = number, fault[1].strip()
-        elif stack and line[: stack.start()] in begun:
-            prefix = line[: stack.start()]
-            frames: list[Frame] = []
-            for below in lines[number + 1 : number + _DEEPEST]:
-                frame = FRAME.match(below[len(prefix) :])
-                if below.startswith(prefix) and frame:
-                    frames.append(Frame(frame[3] or "?", frame[1], int(frame[2])))
-                elif below.startswith(prefix):
-                    break
-            if frames:
-                yield *begun[prefix], RankState(next(iter(ranks_of(line)), -1), "", 0, "R", 1.0, "", tuple(frames))
+            begun.setdefault(line[: fault.start()], []).append((number, fault[1].strip()))
+        elif stack and stack[1] != "T" and begun.get(prefix := line[: stack.start()]):
+            frames = _read_frames(lines[number + 1 : number + _DEEPEST], prefix, closing=closing)
+            state = RankState(next(iter(ranks_of(line)), -1), "", 0, "R", 1.0, "", frames or ())
+            stacks.append((*begun[prefix].pop(0), None if frames is None else state))
+            unclosed.setdefault(prefix, []).append(len(stacks) - 1)
+            for at in unclosed[prefix] if len(unclosed[prefix]) > 1 else ():
+                stacks[at] = (*stacks[at][:2], None)
+            if not closing and frames is not None:
+                unclosed[prefix].clear()
+        elif _MODULES in line and unclosed.get(prefix := line[: line.index(_MODULES)]):
+            unclosed[prefix].pop(0)
+    return ((number, name, state) for number, name, state in stacks if state is None or state.frames)
+
+
+def _read_frames(below: Sequence[str], prefix: str, *, closing: bool) -> tuple[Frame, ...] | None:
+    """Return the frames of a stack from the lines below its first one; None if those of another one are among them.
+
+    `closing`: Whether the fault handler ends its output with a list of modules, as since Python 3.10.
+    """
+    frames: list[Frame] = []
+    rest = (line[len(prefix) :] for line in below if line.startswith(prefix))
+    for line in rest:
+        frame = FRAME.match(line)
+        if not frame:
+            interrupted = _STACK.match(line) or (_FAULT.match(line) and (closing or not frames))
+            goes_on = closing and not line.strip() and FRAME.match(next(rest, ""))
+            return None if interrupted or goes_on else tuple(frames)
+        frames.append(Frame(frame[3] or "?", frame[1], int(frame[2])))
+    return tuple(frames)
 
 
 def group_ranks(ranks: Iterable[RankState]) -> tuple[Doing, ...]:
@@ -251,7 +276,7 @@ def _mpi_call(frame: Frame) -> list[str]:
 def tell_group(group: Doing) -> str:
     """Return what a group does in a sentence, e.g. "ranks 0-6 wait in all_reduce at train.py:41"."""
     hosts = f" ({group.hosts[0]})" if len(group.hosts) == 1 else ""
-    several = len(group.ranks) > 1
+    several = len(set(group.ranks)) > 1
     verb, space, rest = group.what.partition(" ")
     if verb not in _VERBS:
         verb, space, rest = "are" if several else "is", " ", group.what
@@ -271,7 +296,8 @@ class HangVerdict:
 
 def judge_start(ranks: Sequence[RankState]) -> HangVerdict | None:
     """Say why ranks of several nodes do not meet at their start; None if that is not what they do."""
-    if len({rank.host for rank in ranks}) < 2:
+    hosts = sorted({rank.host for rank in ranks})
+    if len(hosts) < 2:
         return None
     starting = all(describe(rank)[0].startswith(_STARTS) for rank in ranks)
     twice = sorted(rank for rank, count in Counter(rank.rank for rank in ranks).items() if count > 1)
@@ -288,8 +314,11 @@ def judge_start(ranks: Sequence[RankState]) -> HangVerdict | None:
         shown = ", ".join(f"{address or 'not set'} on {rank.host}" for address, rank in sorted(by_address.items())[:3])
         why = f"The ranks differ in MASTER_ADDR: {shown}. {leave}"
     else:
+        address, own = ranks[0].master, tuple(host.partition(".")[0] for host in hosts)
+        other = re.fullmatch(r"[A-Za-z][\w.-]*", address) and not address.startswith(own)
+        not_own = f", which is none of their nodes {', '.join(own[:3])}" if other else ""
         why = (
-            f"The ranks have not all met at MASTER_ADDR {ranks[0].master or '(not set)'}. `hpcmod lint SCRIPT` finds "
+            f"The ranks have not all met at MASTER_ADDR {address or '(not set)'}{not_own}. `hpcmod lint SCRIPT` finds "
             "wrong variables and interfaces, `hpcmod check --network` tests the network between the nodes."
         )
     return HangVerdict(starting, why)
@@ -308,7 +337,7 @@ def judge_hang(groups: Sequence[Doing], world: int) -> HangVerdict:
         have = "have" if len(gone) > 1 else "has"
         return HangVerdict(True, f"{show_ranks(gone)} {have} ended, and the others cannot go on alone.")
     if waiting and others:
-        verb = "wait" if len(waiting) > 1 else "waits"
+        verb = "wait" if len(set(waiting)) > 1 else "waits"
         return HangVerdict(True, f"{show_ranks(waiting)} {verb} for {show_ranks(others)}.")
     if waiting and len(groups) > 1:
         return HangVerdict(True, "All ranks wait, but not in the same place: they called different collectives.")

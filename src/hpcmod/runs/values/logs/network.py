@@ -10,6 +10,7 @@ from hpcmod.machine.values.tables import Network
 from hpcmod.runs.values.endings.ending import HINT
 from hpcmod.runs.values.endings.events import Log
 from hpcmod.runs.values.logs.reading import Reading, Seen, read_log
+from hpcmod.runs.values.logs.rules import NO_PLUGIN, PLUGIN_NOT_LOADED
 
 _SHOWN = 10  # warnings that no rule knows
 _SLOW = ("tcp", "sockets", "tcp;ofi_rxm", "udp", "udp;ofi_rxd", "net")
@@ -78,7 +79,9 @@ def _judge_nccl(reading: Reading, networks: Sequence[str], expected: Network) ->
     found = describe_network(reading)
     wanted = {"": "", "ib": "IB"}.get(expected.fabric, "OFI")
     causes = [(seen.ending.title, seen.ending.help) for seen in reading.problems.values() if seen.ending]
-    reasons = [reason for reason in reading.reasons.values() if not wanted or reason.hinders in ("", wanted)]
+    false = NO_PLUGIN if PLUGIN_NOT_LOADED in reading.reasons else ""
+    reasons = [reason for name, reason in reading.reasons.items() if name != false]
+    reasons = [reason for reason in reasons if not wanted or reason.hinders in ("", wanted)]
     causes += [(reason.meaning, reason.cure) for reason in reasons]
     because = "; because " + ", and ".join(why for why, _ in causes) if causes else "; the logs do not say why"
     cure = causes[0][1] if causes else _TRY

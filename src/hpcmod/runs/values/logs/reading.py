@@ -97,7 +97,7 @@ def read_line(reading: Reading, line: str, *, file: str = "", number: int = 0) -
     matches = [match for rule in RULES if (match := rule.match(text)) is not None]
     for name, value in (pair for match in matches for pair in match):
         reading.count(name, value)
-    reasons = [reason for reason in REASONS if reason.rule.match(text) is not None]
+    reasons = [reason for reason in REASONS if reason.rule.match(text) is not None][:1]
     for reason in reasons:
         reading.count("reason", reason.name)
         reading.reasons.setdefault(reason.name, reason)

@@ -152,9 +152,24 @@ RULES = (
     Rule("[c10d", r"\[[IDWE][\d :.]*(?:\d+ )?\S+\] .*\[c10d(?: - debug)?\] The \w+ socket"),
 )
 
+PLUGIN_NOT_LOADED, NO_PLUGIN = "plugin-not-loaded", "no-net-plugin"
+"""Reasons of which the first holds if a log has both: NCCL prints the second as well then."""
+
 REASONS = (
     Reason(
-        "no-net-plugin",
+        PLUGIN_NOT_LOADED,  # what dlerror() says: NVIDIA/nccl, src/net.cc of v2.18.3-1 to v2.22.3-1
+        Rule(
+            "NET/Plugin",
+            r"NET/Plugin ?:.{0,600}"
+            r"(?:version `[^']{1,80}' not found|(?<![\w./-])(?!lib[nr]ccl-)lib[^\s:]{1,80}: cannot open shared)",
+        ),
+        "the network plugin is there, but a library that it needs is too old or missing, often libfabric of the host",
+        "`hpcmod compat IMAGE` names the library; after an update of the system: `hpcmod site netstack check`.",
+        "https://github.com/awslabs/awsome-distributed-ai/issues/292",
+        hinders="OFI",
+    ),
+    Reason(
+        NO_PLUGIN,
         Rule(
             "NET/Plugin",
             r"NET/Plugin ?:.{0,300}(?:No plugin found|Could not find: |cannot open shared object file)",

@@ -76,6 +76,7 @@ def test_the_first_scores_are_those_that_the_page_reports() -> None:
         assert f"**{len(explained)} of {len(held_out)}**" in page
 
 
+NETWORK_ERROR = "NCCL error in: NCCLUtils.cpp:77, remote process exited or there was a network error"
 LMOD = "Lmod has detected the following error:"
 
 
@@ -98,6 +99,17 @@ LMOD = "Lmod has detected the following error:"
          "directory", "mpi-library-missing", "cannot load", "mpich"),
         ("./solve: error while loading shared libraries: libhdf5.so.200: cannot open shared object file: No such file "
          "or directory", "library-missing", "libhdf5", "find / -xdev -name libhdf5.so.200`"),
+        ("ImportError: /host/lib/libfabric.so.1: version `FABRIC_1.8' not found (required by /usr/lib64/libmpi.so.12)",
+         "library-too-old", "FABRIC_1.8", "hpcmod site netstack check"),
+        ("python: /lib64/libc.so.6: version `GLIBC_2.34' not found (required by /host/lib/libcuda.so.1)",
+         "glibc-too-old", "GLIBC_2.34", "newer base"),
+        *((f"[rank1]: DistBackendError: {NETWORK_ERROR}\n[rank1]: Last error:\n[rank1]: {last}\nsrun: error: n2: "
+           "task 1: Exited with exit code 1", "nccl-connect", last, "check NAME --network")
+          for last in (
+            "socketPollConnect: Connect to 10.0.0.3<54321> returned 113(No route to host) errno 115(Operation now in",
+            "socketPollConnect: exceeded timeouts (3)", "Net : Connect to 10.0.0.3<54321> failed : No route to host",
+            "socketPollConnect: connect to 10.0.0.3<1> returned No route to host, exceeded error retry count after 35",
+          )),
         ("srun: error: n1: task 0: Killed", "task-exit", "Killed", "--mem=0"),
     ],
 )  # fmt: skip
@@ -115,6 +127,8 @@ FINE = """
 [W socket.cpp:401] [c10d] The server socket has failed to listen on [::]:29500 (errno: 97 - Address family ...).
 NCCL INFO NET/Plugin : libnccl-net.so: cannot open shared object file: No such file or directory
 [c10d] The hostname of the client socket cannot be retrieved. err=-3
+libfabric:core:core:ofi_reg_dl_prov():406<warn> dlopen(x-fi.so): x.so.1: version `FABRIC_1.2' not found (required by x)
+NCCL INFO socketPollConnect: connect returned No route to host, retrying (26/34) after sleep for 2600 msec
 UserWarning: [Errno 28] No space left on device.  joblib will operate in serial mode
 Exception ignored in: <function Pool.__del__ at 0x7f>
 Traceback (most recent call last):

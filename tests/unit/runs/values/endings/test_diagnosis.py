@@ -223,6 +223,43 @@ def test_stacks_that_the_fault_handler_printed_name_the_rank_that_others_waited_
     ]
 
 
+FRAME_OF = {"W": '  File "/site-packages/dist.py", line 2 in all_reduce', "S": '  File "/x/train.py", line 7 in step',
+            "R": '  File "/x/train.py", line 5 in read', "F": "Fatal Python error: Aborted", "-": "", "T":
+            "Thread 0x00007fdd0d7f66c0 (most recent call first):", "E": "\nExtension modules: numpy._core, torch._C",
+            "C": "Current thread 0x00007fdd0e638b80 (most recent call first):", ".": "  <no Python frame>"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lines", "mixed", "seen"),
+    [
+        ("F-F-CWSECF-CWRSSESE", 2, "W"),
+        ("F-CWSEF-CF-CWSERSEF-CWSE", 2, "W"),
+        ("F-F-CWCRSEWSE", 2, ""),
+        ("F-CWF-SECRSE", 1, "R"),
+        ("F-F-CW-SECRSE", 1, "R"),
+        ("F-TW-CRT-WSE", 1, ""),
+        ("F-F-CWCSRS", 2, ""),
+        ("F-CF-WSCRS", 2, ""),
+        ("F-F-CWSECRSE", 0, "RW"),
+        ("F-CWSEF-CRSE", 0, "RW"),
+        ("F-TW-CRS-TWE", 0, "R"),
+        ("F-CWSF-CRS", 0, "RW"),
+        ("CRSCRSF-CWSE", 0, "W"),
+        ("F-C.EF-CRSE", 0, "R"),
+    ],
+)
+def test_stacks_that_are_mixed_in_one_file_name_no_line(lines: str, mixed: int, seen: str) -> None:
+    """The first two are what `srun` without --label made of four ranks that were ended by hand."""
+    found = explain("\n".join(map(FRAME_OF.__getitem__, lines)) + "\nsrun: error: nid001: tasks 0-3: Aborted\n")
+    groups = [group for group in (found.cause, *found.others, *found.followed) if group]
+    told = {group.title.removeprefix("Fatal Python error: Aborted: "): group for group in groups}
+    places = {"run at train.py:5 in read": "R", "wait in all_reduce at train.py:7 in step": "W"}
+    assert "".join(sorted(places.get(title, title) for title in told if " at " in title)) == seen
+    unsure = told.get("the stacks of several ranks are mixed")
+    assert (unsure.count if unsure else 0) == mixed and (unsure is None or "SLURM_LABELIO" in unsure.cure)
+    assert "read" in groups[0].title if "R" in seen else groups[0] is unsure or not mixed
+
+
 def test_a_crash_is_a_cause_wherever_it_happens_and_an_abort_after_a_timeout_is_none() -> None:
     crash = explain((STACK + WAITING).format(0, "Segmentation fault"))
     assert crash.cause and crash.cause.title.startswith("Fatal Python error: Segmentation fault: ")

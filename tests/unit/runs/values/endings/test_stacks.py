@@ -79,7 +79,11 @@ START = stack(("_create_c10d_store", TORCH, 9), ("init_process_group", TORCH, 3)
         (({0: START}, "localhost"), ({1: START}, "localhost"), "sets MASTER_ADDR, to the loopback address"),
         (({0: START}, "127.0.1.1"), ({1: START}, "nid001"), "sets MASTER_ADDR, to the loopback address"),
         (({0: START}, "nid001"), ({1: START}, ""), "differ in MASTER_ADDR: not set on b, nid001 on a"),
-        (({0: START}, "nid001"), ({1: START}, "nid001"), "not all met at MASTER_ADDR nid001. `hpcmod lint SCRIPT`"),
+        (({0: START}, "a.x"), ({1: START}, "a.x"), "not all met at MASTER_ADDR a.x. `hpcmod lint SCRIPT`"),
+        (({0: START}, "nid009"), ({1: START}, "nid009"), "at MASTER_ADDR nid009, which is none of their nodes a, b."),
+        (({0: START}, "b-hsn0.x"), ({1: START}, "b-hsn0.x"), "at MASTER_ADDR b-hsn0.x. `hpcmod"),
+        (({0: START}, "10.0.0.9"), ({1: START}, "10.0.0.9"), "at MASTER_ADDR 10.0.0.9. `hpcmod"),
+        (({0: START}, "fd00::9"), ({1: START}, "fd00::9"), "at MASTER_ADDR fd00::9. `hpcmod"),
         (({0: START}, "localhost"), ({1: READ}, "localhost"), ""),
         (({0: READ}, ""), ({0: START}, ""), "rank 0 is there more than once"),
         (({0: START, 1: START}, "localhost"), ({}, ""), ""),
@@ -112,6 +116,13 @@ def test_a_rank_in_a_call_of_mpi4py_is_known_by_its_line(code: str, what: str) -
     at[1]["frames"][0]["code"] = code
     (one,) = ranks_of_answers(answer("nid001", {0: at}, cpu=1.0))
     assert describe(one) == (f"{what} at train.py:12", what != "run")
+
+
+def test_processes_that_all_say_rank_0_are_one_rank() -> None:
+    groups = group_ranks(ranks_of_answers(answer("a", {0: None}), answer("b", {0: None})))
+    assert list(map(tell_group, groups)) == ["rank 0 is waiting, using no CPU, in poll"]
+    waiting = group_ranks(ranks_of_answers(answer("a", {0: REDUCE}), answer("b", {0: REDUCE, 1: READ})))
+    assert judge_hang(waiting, 2).sentence == "rank 0 waits for rank 1."
 
 
 def test_ranks_in_different_collectives() -> None:

@@ -79,6 +79,33 @@ def test_sockets_fail_with_the_reason_that_concerns_this_machine() -> None:
     assert finding.found.endswith("this machine has InfiniBand or RoCE; because the image has no libibverbs")
 
 
+OLD = "/host/lib/libfabric.so.1: version `FABRIC_1.8' not found (required by /opt/aws-ofi-nccl/lib/libnccl-net.so)"
+HWLOC = "libhwloc.so.15: cannot open shared object file: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (f" : Plugin load (libnccl-net.so) returned 2 : {OLD}", " : No plugin found, using internal implementation"),
+        (f" : Plugin load (libnccl-net.so) returned 2 : {HWLOC}", " : No plugin found, using internal implementation"),
+        (f" : dlerror={OLD} No plugin found (libnccl-net.so), using internal implementation",),
+        (": No plugin found (x.so)", f": Plugin load returned 2 : {OLD} : when loading libnccl-net.so"),
+        (f": {OLD}", ": Using internal network plugin."),
+        (f": libnccl-net.so: {HWLOC}", ": Using internal network plugin."),
+    ],
+    ids=["2.18", "2.18 missing", "2.20", "2.21", "2.22", "2.30 missing"],
+)
+def test_a_plugin_that_cannot_be_loaded_is_told_from_none(lines: tuple[str, ...]) -> None:
+    """As the releases of NCCL print what dlerror() says."""
+    log = "".join(f"a:1:1 [0] NCCL INFO NET/Plugin{line}\n" for line in lines)
+    (finding,) = judge_network(read_log(f"{log}NCCL INFO Using network Socket"), SLINGSHOT)
+    assert finding.found.partition("because ")[2].startswith("the network plugin is there, but a library that it needs")
+    assert "plugin was found" not in finding.found and "netstack check" in finding.cure
+    none = log.replace(OLD, HWLOC).replace("libhwloc.so.15", "libnccl-net.so")
+    (finding,) = judge_network(read_log(f"{none}NCCL INFO Using network Socket"), SLINGSHOT)
+    assert "because no network plugin was found" in finding.found
+
+
 def test_sockets_are_slow_on_a_machine_whose_network_is_not_described_too() -> None:
     (finding,) = judge_network(read_log(SOCKETS), Network())
     assert (finding.level, "TCP sockets over nmn0, 10 to 100 times slower" in finding.found) == ("warn", True)
