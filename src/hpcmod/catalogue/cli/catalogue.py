@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -53,11 +53,11 @@ def init(directory: Path, name: str, group: str, count_use: bool | None, site: s
     path = directory.absolute()
     known = open_catalogue(path) if (path / "catalogue.json").is_file() else Catalogue(path, path.name)
     profile = find_machine(None, os.environ, flag=site).site
-    made = Catalogue(
-        path,
-        name or known.name,
-        profile.name if site or not known.site else known.site,
-        known.counts_use if count_use is None else count_use,
+    made = replace(
+        known,
+        name=name or known.name,
+        site=profile.name if site or not known.site else known.site,
+        counts_use=known.counts_use if count_use is None else count_use,
     )
     make_catalogue(made, group=group)
     actor = make_actor()

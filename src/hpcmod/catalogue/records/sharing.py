@@ -22,6 +22,7 @@ _ALL_MAY_READ = 0o755
 _GROUP_MAY_WRITE = 0o020
 _OTHERS_MAY_WRITE = 0o022
 _SETGID = 0o2000
+_SHARED = _ALL_MAY_READ | _GROUP_MAY_WRITE | _SETGID
 _READ, _ENTER = 0o044, 0o011
 _PRIVATE = "not everyone who may read the catalogue may read it or a directory above it, so it may be another user's"
 
@@ -29,8 +30,8 @@ _PRIVATE = "not everyone who may read the catalogue may read it or a directory a
 def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
     """Create the directories of a catalogue, the file that identifies it last; if it exists, add what is missing.
 
-    `group`: Group that may change it, like its owner; empty for none. Everyone may read it, if the parent directories
-        allow that.
+    `group`: Group that may change it, like its owner; empty for the recorded one, if any. Everyone may read it, if the
+        parent directories allow that.
 
     Raises BadInputError if the directory contains anything else; LackingError if the group does not exist, or the user
     is not a member.
@@ -45,7 +46,9 @@ def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
         )
     root.mkdir(parents=True, exist_ok=True)
     if group:
-        _give_to_group(root, group)
+        _give_to_group(root, group, _SHARED)
+    elif catalogue.group and not root.stat().st_mode & _SETGID:  # a backup restored without it
+        _give_to_group(root, catalogue.group, (catalogue.mode or _SHARED) & _SHARED)
     elif not (root / CATALOGUE).is_file():
         catalogue.tree.change_mode("", _ALL_MAY_READ)
     with shared(catalogue):
@@ -91,16 +94,17 @@ def _as_it_is(catalogue: Catalogue) -> Catalogue:
     return replace(catalogue, mode=stat.S_IMODE(status.st_mode), group=group)
 
 
-def _give_to_group(root: Path, group: str) -> None:
+def _give_to_group(root: Path, group: str, mode: int) -> None:
     """Allow a group to write, and make it own everything created below, by any user."""
     try:
         os.chown(root, -1, grp.getgrnam(group).gr_gid)
-        Tree(root).change_mode("", _ALL_MAY_READ | _GROUP_MAY_WRITE | _SETGID)
+        Tree(root).change_mode("", mode)
     except KeyError as err:
-        raise LackingError(f"group {group!r} not found", "Choose an existing group: getent group") from err
+        raise LackingError(f"group {group!r} not found", "Choose an existing one with --group: getent group") from err
     except PermissionError as err:
         raise LackingError(
-            f"{root}: cannot be given to the group {group}", "Ask a member of that group to create the catalogue."
+            f"{root}: cannot be given to the group {group}",
+            "Ask a member of that group to create the catalogue, or choose another with --group.",
         ) from err
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import grp
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -135,6 +137,12 @@ def test_making_a_catalogue_again_changes_only_the_given_settings(shop: Catalogu
     assert json.loads((shop.directory / "catalogue.json").read_text()) == {
         "counts_use": True, "format": 1, "group": "", "mode": 0o755, "name": "shop", "site": "generic"
     }  # fmt: skip
+    group = grp.getgrgid(os.getgid()).gr_name
+    lines(shop, "catalogue", "init", str(shop.directory), "--group", group)
+    shop.directory.chmod(0o755)  # as tar restores it
+    lines(shop, "catalogue", "init", str(shop.directory))
+    kept = json.loads((shop.directory / "catalogue.json").read_text())
+    assert (kept["group"], kept["mode"], shop.directory.stat().st_mode & 0o7777) == (group, 0o2775, 0o2775)
 
 
 def test_gc_reports_what_it_would_remove(shop: Catalogue) -> None:

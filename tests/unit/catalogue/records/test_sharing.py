@@ -63,6 +63,14 @@ def test_an_existing_catalogue_is_changed_only_as_reported(tmp_path: Path) -> No
     assert shop.read("Toy", "1.0").version == "1.0"
 
 
+def test_a_catalogue_that_was_restored_without_its_group_gets_it_back_as_closed_as_it_was(tmp_path: Path) -> None:
+    shop, group = make_shop(tmp_path / "shop"), grp.getgrgid([os.getgid(), *os.getgroups()][-1])
+    make_catalogue(replace(shop, mode=0o2770, group=group.gr_name))
+    status = shop.directory.stat()
+    assert (stat.S_IMODE(status.st_mode), status.st_gid) == (0o2770, group.gr_gid)
+    assert replace(shop, mode=0o2770, group=group.gr_name) == open_catalogue(shop.directory)
+
+
 @pytest.mark.parametrize("name", ["thesis.tex", "records/thesis.tex"])
 def test_a_directory_with_other_files_is_left_unchanged(tmp_path: Path, name: str) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
