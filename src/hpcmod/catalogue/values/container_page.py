@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hpcmod.catalogue.values.advisory import VERSION, Advisory
-from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.values.record import CatalogueRecord, refusal
 from hpcmod.core.values.text import format_size
 
 STATES = (("published", "ready"), ("deprecated", "deprecated"), ("retired", "retired"))
@@ -71,7 +71,9 @@ class ContainerPage:
 
     @property
     def state(self) -> str:
-        """Return the word for the record's state."""
+        """Return the word for the record's state; for a published container that only a group may read, another."""
+        if self.record.readers and self.record.state == "published":
+            return "restricted"
         return dict(STATES).get(self.record.state, self.record.state)
 
     @property
@@ -104,6 +106,7 @@ class ContainerPage:
     def table(self) -> tuple[tuple[str, str], ...]:
         """Return the known facts as pairs of label and value."""
         record, content, publication = self.record, self.record.content, self.record.publication
+        published = (publication.published, publication.publisher)
         rows = (
             ("Machine", publication.site),
             ("Module", record.module),
@@ -119,7 +122,7 @@ class ContainerPage:
             ("Signature", publication.signature),
             ("List of software inside", content.sbom),
             ("Easyconfig", publication.easyconfig),
-            ("Published", " by ".join(filter(None, (publication.published, publication.publisher)))),
+            ("Published", " by ".join(filter(None, published)) if published[0] else ""),
         )
         return tuple((name, value) for name, value in rows if value)
 
@@ -134,15 +137,16 @@ class ContainerPage:
     def told(self) -> tuple[str, ...]:
         """Return what users must know about the container's state."""
         notice = self.record.notice
+        restricted = (refusal(self.record),) if self.record.readers else ()
         if self.record.state == "published":
-            return ()
+            return restricted
         if self.record.state == "retired":
             state = f"The module does not load{f' from {notice.until}' if notice.until else ''}."
         else:
             state = f"It may be retired on or after {notice.until}." if notice.until else "It will be retired."
         successor = f"Use {notice.successor} instead." if notice.successor else ""
         reason = f"Reason: {notice.reason}" if notice.reason else ""
-        return tuple(filter(None, (state, successor, reason)))
+        return tuple(filter(None, (*restricted, state, successor, reason)))
 
 
 def page_address(module: str) -> str:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
@@ -18,7 +19,7 @@ from hpcmod.catalogue.text.page import Documentation
 from hpcmod.catalogue.values.advisory import Advisory
 from hpcmod.catalogue.values.container_page import ContainerPage, Example, PageRow, make_problem, page_address
 from hpcmod.catalogue.values.order import release_key
-from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.values.record import CatalogueRecord, ContainerContent, Publication
 from hpcmod.catalogue.visible.advisories import read_advisories
 from hpcmod.catalogue.visible.kept import read_module
 from hpcmod.core.errors import BadInputError, NotFoundError
@@ -63,9 +64,10 @@ def make_documentation(
     `now`: Seconds since 1970.
     `tell`: Called with a line for the user about each advisory that cannot be read, and so is on no page.
     """
-    found = _read_records(catalogues)
+    found = {module: (of, _for_all(record)) for module, (of, record) in _read_records(catalogues).items()}
     records = [record for _, record in found.values()]
-    previous = {new.module: old for old, new in zip(records, records[1:]) if old.name == new.name}
+    pairs = ((old, new) for old, new in zip(records, records[1:]) if not (old.readers or new.readers))
+    previous = {new.module: old for old, new in pairs if old.name == new.name}
     advisories = list(_current(read_advisories(catalogues), now, tell))
 
     def make_page(catalogue: Catalogue, record: CatalogueRecord) -> ContainerPage:
@@ -78,7 +80,7 @@ def make_documentation(
         return ContainerPage(
             record,
             examples=tuple(make_examples(record, site, _commands_on_path(catalogue, record))),
-            help=read_help(read_module(catalogue, record, "Lua") or ""),
+            help="" if record.readers else read_help(read_module(catalogue, record, "Lua") or ""),
             advisories=tuple(make_problem(advisory, render_cure(advisory)) for advisory in about),
             previous=before.version if before else "",
             changes=tuple(_describe_changes(before, record)) if before else (),
@@ -105,6 +107,16 @@ def find_with_package(catalogues: Sequence[Catalogue], package: str) -> list[tup
 
 def _has_package(record: CatalogueRecord, name: str) -> bool:
     return any(package.name == name for package in record.content.packages)
+
+
+def _for_all(record: CatalogueRecord) -> CatalogueRecord:
+    """Return a record without what only its readers may learn, if it has any: `hpcmod ls` tells all the rest."""
+    if not record.readers:
+        return record
+    of = record.publication
+    known = Publication(site=of.site, description=of.description, publisher=of.publisher)
+    shown = replace(record, content=ContainerContent(), publication=known, checks=(), sif="", sha256="")
+    return replace(shown, notice=replace(record.notice, reason=""))
 
 
 def _read_records(catalogues: Sequence[Catalogue]) -> dict[str, tuple[Catalogue, CatalogueRecord]]:
@@ -159,9 +171,9 @@ def _site_of(name: str, environ: tuple[tuple[str, str], ...]) -> Site:
 
 
 def _commands_on_path(catalogue: Catalogue, record: CatalogueRecord) -> Collection[str] | None:
-    """Return the commands that the module of a container puts on PATH; None if its scripts cannot be listed."""
+    """Return the commands that the module of a container puts on PATH; None if they may not or cannot be listed."""
     try:
-        return catalogue.tree.names(software_of(catalogue, record) / "bin") or None
+        return None if record.readers else catalogue.tree.names(software_of(catalogue, record) / "bin") or None
     except OSError:
         return None
 
@@ -174,6 +186,8 @@ def make_examples(record: CatalogueRecord, site: Site, on_path: Collection[str] 
     if record.state == "retired":
         return
     module = record.module
+    if record.licence:
+        yield Example("Read and accept its licence, once", f"hpcmod install --accept-licence {module}")
     wrapped = WELL_KNOWN_COMMANDS if on_path is None else on_path
     python = next((name for name in ("python", "python3") if name in record.content.commands), "")
     has_python = bool(record.content.python and (python or not record.content.commands))

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.text.page import Documentation, render_html
 from hpcmod.catalogue.values.container_page import ContainerPage, PageRow
+from hpcmod.catalogue.values.record import Check, Publication, refusal
 from hpcmod.catalogue.visible.documentation import (
     MARK,
     make_documentation,
@@ -128,6 +130,30 @@ def test_the_pages_know_which_commands_a_container_has_on_path(tmp_path: Path) -
     for name in ("list-packages", "make-squashfs", "solve", "start-shell", "singularity", "unmake-squashfs"):
         (catalogue.software / "A/1/bin" / name).touch()
     assert page(document(catalogue), "A/1").examples[0].text == "module load A/1\nsolve"
+
+
+def test_a_page_of_a_restricted_container_says_whom_to_ask_and_how_to_accept_its_licence_only(tmp_path: Path) -> None:
+    x = "SECRET"
+    closed = replace(
+        make_record("Solver/3.2", sif=x, reason=x, packages=(Package(x, x),), commands=(x,), labels=((x, x),), sbom=x),
+        publication=Publication("generic", x, x, x, "A solver", x, "2026", "ada@login1", x),
+        checks=(Check(x, True, "", ""),),
+        readers="chemists",
+        licence="a" * 64,
+    )
+    catalogue = make_catalogue(tmp_path / "c", make_record("Solver/3.1"), closed, make_record("Solver/3.3"))
+    for place, name in (("software/Solver/3.2/bin", x), ("kept/Solver/3.2", "module.lua")):
+        (catalogue.directory / place).mkdir(parents=True)
+        (catalogue.directory / place / name).write_text(f"help([==[{x}]==])")
+    found = document(catalogue)
+    shown = page(found, "Solver/3.2")
+    assert (shown.state, shown.told) == ("restricted", (refusal(closed),))
+    assert shown.examples[0].text == "hpcmod install --accept-licence Solver/3.2"
+    assert [each.previous for each in found.pages] == ["", "", ""]
+    texts = dict(render_html(found, page_files()))
+    assert [name for name, text in texts.items() if x in text or closed.sha256 in text] == []
+    assert "restricted to the group chemists; to get access, ask ada@login1" in texts["containers/Solver/3.2.html"]
+    assert '<span class="state published">restricted</span>' in texts["index.html"]
 
 
 def test_a_container_that_does_not_load_any_more_has_no_examples() -> None:
