@@ -15,7 +15,7 @@ from hpcmod.catalogue.change import Actor, changing, commit, is_unfinished
 from hpcmod.catalogue.records.journal import last_change
 from hpcmod.catalogue.records.sharing import check_no_links, check_replaceable, file_mode
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.catalogue.text.existing_module import describe_changes
+from hpcmod.catalogue.text.existing_module import describe_changes, describe_settings
 from hpcmod.catalogue.values.lifecycle import key_of
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.visible.kept import KEPT_EASYCONFIG, KEPT_FILES, KEPT_MODULE, render_kept_files, rendering_name
@@ -26,6 +26,10 @@ from hpcmod.core.fs.tree import write_file
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.values.install_record import RECORD
 
+_SETTINGS = "runscripts/lib/settings.bash"
+_DERIVED = (_SETTINGS, "environment.sh")
+"""Scripts that have only values, most of which the modulefile has too."""
+
 
 @dataclass(frozen=True)
 class ChangedModule:
@@ -35,7 +39,7 @@ class ChangedModule:
     files: tuple[str, ...]
     """`module (Lua)`, and paths below the installation."""
     lines: tuple[str, ...]
-    """What changes in the modulefile, in words."""
+    """What changes in the modulefile and the scripts, in words."""
 
 
 @dataclass(frozen=True)
@@ -90,15 +94,23 @@ def refresh_containers(
         files, former = changed_files(before, after), record.publication.site or wanted.site.name
         if files or former != wanted.site.name:
             renewals.append((record, after))
-            syntax = next(iter(after.modules))  # both syntaxes say the same
             moved = [f"profile: {former} -> {wanted.site.name}"] * (former != wanted.site.name)
-            lines = (*moved, *describe_changes(before.modules[syntax], after.modules[syntax]))
-            changed.append(ChangedModule(record.module, files, lines))
+            changed.append(ChangedModule(record.module, files, (*moved, *_describe(before, after, files))))
     result = RefreshResult(dry_run, 0, tuple(changed), tuple(faults))
     if dry_run or not (renewals or is_unfinished(catalogue)):
         return result
     with changing(catalogue, actor):
         return replace(result, change=_carry_out(catalogue, renewals, wanted.site, actor)) if renewals else result
+
+
+def _describe(before: Rendering, after: Rendering, files: Iterable[str]) -> list[str]:
+    """Return what changes, in words: values of modulefile and settings, and the names of other scripts."""
+    syntax = next(iter(after.modules))  # both syntaxes say the same
+    lines = describe_changes(before.modules[syntax], after.modules[syntax])
+    told = describe_settings(before.files.get(_SETTINGS, ""), after.files.get(_SETTINGS, ""))
+    lines += [f"{_SETTINGS}: {line}" for line in told]
+    scripts = [file for file in files if not file.startswith("module ") and not (lines and file in _DERIVED)]
+    return lines + ([f"scripts: {', '.join(scripts)}"] if scripts else [])
 
 
 def _check_site(records: Iterable[CatalogueRecord], site: Site) -> None:

@@ -1,8 +1,10 @@
-"""Split a modulefile so that hpcmod's parts can be rendered again while EasyBuild's stay unchanged."""
+"""Split a modulefile so that hpcmod's parts can be rendered again while EasyBuild's stay unchanged; tell changes."""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from dataclasses import dataclass
 
 from hpcmod.core.errors import BadInputError
@@ -30,6 +32,12 @@ _WORDS = {
     "keep_out": "variable kept out of the container",
     "notices": "messages of the site",
 }
+_ASSIGNED = re.compile(r"(_[a-z_]+)=(.*)", re.DOTALL)
+_BY_NODES = {"_settings_multi_node": "variable on several nodes", "_settings_single_node": "variable on one node"}
+_IN_MODULE = {"_settings", "_binds", "_guard", "_defaults", "_environment", "_container_path", "_container_variables"}
+_TOLD = {*_IN_MODULE, *_BY_NODES, "_node_types", "_question", "_command_lines"}
+_Entries = dict[tuple[str, str], tuple[str, str]]
+"""Value and reason, by kind and by the path or variable meant."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,19 @@ def parse_module(text: str, syntax: str, where: str) -> ExistingModule:
 
 def describe_changes(before: str, after: str) -> list[str]:
     """Return what differs between two modulefiles of one syntax, in words for people."""
-    old, new = _read_entries(before), _read_entries(after)
+    lines = _describe(_read_entries(before), _read_entries(after))
+    return lines if lines or before == after else ["changed help, comments or order"]
+
+
+def describe_settings(before: str, after: str) -> list[str]:
+    """Return what differs between two `lib/settings.bash` besides what the modulefile has too; nothing if damaged."""
+    try:
+        return _describe(_read_settings(before), _read_settings(after))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return []
+
+
+def _describe(old: _Entries, new: _Entries) -> list[str]:
     lines = []
     for (section, name), (value, reason) in new.items():
         known = old.pop((section, name), ("", ""))[0]
@@ -79,13 +99,33 @@ def describe_changes(before: str, after: str) -> list[str]:
         )
         if known != value:
             lines.append(f"{change} ({reason})" if reason else change)
-    lines += [f"removed {section}: {value}" for (section, _), (value, _) in old.items()]
-    return lines if lines or before == after else ["changed help, comments or order"]
+    return lines + [f"removed {section}: {value}" for (section, _), (value, _) in old.items()]
 
 
-def _read_entries(text: str) -> dict[tuple[str, str], tuple[str, str]]:
+def _read_settings(text: str) -> _Entries:
+    """Return the values of `lib/settings.bash` that are not in the modulefile; the names of plain ones as they are."""
+    words, name = dict[str, list[str]](), ""
+    for word in shlex.split(text, comments=True):
+        begins = _ASSIGNED.fullmatch(word)
+        name, value = begins.groups() if begins else (name, word)
+        words.setdefault(name, []).append(value)
+    plain = {name.strip("_").replace("_", " "): " ".join(words[name]) for name in words if name not in _TOLD}
+    entries = {(name, ""): (value, "") for name, value in plain.items()}
+    for name, kind in _BY_NODES.items():
+        within = words[name][1:-1]  # the parentheses
+        entries |= {(kind, key): (f"{key} {value}", "") for key, value in zip(within[::2], within[1::2])}
+    for row in words["_node_types"][1:-1]:
+        partitions, _, cores = row.split("|")
+        entries["cores near the GPUs of", partitions] = f"{partitions} {cores}", ""
+    for node in json.loads(words["_question"][0])["nodes"]:
+        facts = ", ".join(f"{key} {node[key]}" for key in ("cores", "cpus", "memory", "gpus"))
+        entries["node type", node["name"]] = f"{node['name']} {facts}", ""
+    return entries
+
+
+def _read_entries(text: str) -> _Entries:
     """Return the values in a modulefile's data with their reasons, by kind and by the path or variable meant."""
-    entries: dict[tuple[str, str], tuple[str, str]] = {}
+    entries: _Entries = {}
     section = ""
     for line in text.splitlines():
         begins = _ENTRY.match(line)

@@ -12,6 +12,7 @@ from hpcmod.catalogue.admin.gc import find_unused
 from hpcmod.catalogue.admin.refresh import RefreshResult, Wanted, refresh_containers
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.visible.kept import read_files, render_kept_files
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.tree import Tree
 from hpcmod.images import Sif
@@ -26,6 +27,7 @@ from tests.unit.catalogue.stage import ADA
 pytestmark = pytest.mark.slow
 
 GENERIC = load_site("generic", {})
+SETTINGS = "runscripts/lib/settings.bash"
 BOUND = GENERIC._replace(binds=SiteBinds(optional=((Bind("/scratch2"),),)))
 DAY = 86400.0
 
@@ -53,6 +55,52 @@ def test_a_dry_run_shows_the_lines_and_writes_nothing(shop: Catalogue) -> None:
     assert "runscripts/lib/settings.bash" in found.files
     assert found.lines == ("added bind path: /scratch2 (the easyconfig)",)
     assert sorted(shop.directory.rglob("*")) == before
+
+
+GPUS = '[nodes.gpu]\npartitions = ["g"]\ngpus = 2\n'
+CHANGES = {  # of profiles: before, after, and what a dry run tells
+    "a variable on several nodes": (
+        "",
+        '[environment]\nNCCL_CROSS_NIC = { value = "1 #x", when = "multi-node" }',
+        ["added variable on several nodes: NCCL_CROSS_NIC 1 #x"],
+    ),
+    "another value on one node": (
+        '[environment]\nA = { value = "1", when = "single-node" }',
+        '[environment]\nA = { value = "it\'s", when = "single-node" }',
+        ["changed variable on one node: A 1 -> it's"],
+    ),
+    "cores": (
+        f'{GPUS}cores = 64\ngpu_cores = ["0-7", "8-15"]',
+        f'{GPUS}cores = 63\nreserved_cores = "0"\ngpu_cores = ["1-7", "8-15"]',
+        [
+            "changed cores near the GPUs of: g 0-7 8-15 -> 1-7 8-15",
+            "changed node type: gpu cores 64, cpus 0-63, memory 0, gpus 2 -> cores 64, cpus 1-63, memory 0, gpus 2",
+        ],
+    ),
+    "one value": ("[gpu]", '[gpu]\nper_rank = "one"', ["changed gpus per rank: all -> one"]),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "lines"), CHANGES.values(), ids=CHANGES)
+def test_what_only_scripts_have_is_told_with_its_file(
+    shop: Catalogue, tmp_path: Path, old: str, new: str, lines: list[str]
+) -> None:
+    before, after = tmp_path / "before.toml", tmp_path / "after.toml"
+    for path, text in ((before, old), (after, new)):
+        path.write_text(f'name = "generic"\nextends = "generic"\n{text}\n')
+    renew(shop, load_site(str(before), {}))
+    (found,) = renew(shop, load_site(str(after), {}), dry_run=True).changed
+    assert (found.lines, found.files) == (tuple(f"{SETTINGS}: {line}" for line in lines), (SETTINGS,))
+
+
+@pytest.mark.parametrize("wrong", ["it's open", "", "_question={}", "_node_types=( 1 )", '"nodes": 3, "x": ['])
+def test_settings_that_cannot_be_read_and_other_scripts_are_named(shop: Catalogue, wrong: str) -> None:
+    files = dict(read_files(shop, next(shop.records())))
+    damaged = files[SETTINGS].replace('"nodes": [', wrong) if "nodes" in wrong else wrong
+    kept = {**files, SETTINGS: damaged, "bin/gone": "", "bin/torchrun": ""}
+    (shop.kept / "Toy/1.0/files.json").write_text(render_kept_files(kept))
+    (found,) = renew(shop, GENERIC, dry_run=True).changed
+    assert found.lines == (f"scripts: bin/gone, bin/torchrun, {SETTINGS}",)
 
 
 def test_a_change_whose_description_could_not_be_removed_is_finished_though_nothing_is_to_be_renewed(
