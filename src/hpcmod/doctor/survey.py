@@ -70,7 +70,7 @@ def name_machine(cluster: Cluster | None) -> str:
 def survey_here(environ: Mapping[str, str]) -> dict[str, Any]:
     """Return what this node says: facts of the node program, and texts of files and programs, by name."""
     question = json.dumps({"tools": True})
-    done = run([sys.executable, "-I", "-S", "-c", node_program(), question], env=environ, timeout=_PATIENCE)
+    done = run([sys.executable, "-I", "-S", "-c", node_program(), question], env=environ, stdin="", timeout=_PATIENCE)
     pieces = [line.split(" ", 3)[3].rstrip("|") for line in done.stdout.splitlines() if line.startswith("hpcmod ")]
     facts = json.loads("".join(pieces)) if pieces else {"host": socket.gethostname().partition(".")[0]}
     return {"facts": facts, "texts": dict(_find_texts(environ))}
@@ -103,7 +103,7 @@ def _ask_partition(partition: str, options: Mapping[str, str], environ: Mapping[
     if not start:
         raise LackingError("no scheduler answers here", "Leave out --partition, or ask on a login node.")
     words = spell_options({**options, "partition": partition})
-    done = run([*start, *words, sys.executable, "-c", _OURS], env=environ, timeout=_LONG, tied=True)
+    done = run([*start, *words, sys.executable, "-c", _OURS], env=environ, stdin="", timeout=_LONG, tied=True)
     line = next((line for line in done.stdout.splitlines() if line.startswith("{")), "")
     try:
         return dict(json.loads(line))
@@ -130,7 +130,7 @@ def _output(command: Sequence[str], environ: Mapping[str, str]) -> str:
     if "/" not in command[0] and which(command[0], environ) is None:
         return ""
     try:
-        done = run(command, env=environ, timeout=_PATIENCE)
+        done = run(command, env=environ, stdin="", timeout=_PATIENCE)
     except HpcmodError:
         return ""
     return "" if done.status else done.stdout

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,13 @@ def test_a_node_answers_in_plain_values(programs: dict[str, str]) -> None:
     assert found["texts"]["lscpu"] == "0,0,0\n1,1,0\n"
     assert found["facts"]["cpus"]["online"] > 0
     assert " / " in found["texts"]["mounts"]
+
+
+def test_programs_do_not_read_the_script_that_calls_hpcmod(programs: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "lscpu").write_text('#!/bin/sh\nread -r line; echo "$line"\n')
+    code = f"from hpcmod.doctor.survey import survey_here; print(survey_here({programs})['texts']['lscpu'])"
+    done = subprocess.run([sys.executable, "-c", code], input="next\n", capture_output=True, text=True, check=True)
+    assert done.stdout == "\n\n"
 
 
 def test_a_machine_is_named_after_its_cluster() -> None:

@@ -13,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from hpcmod.catalogue.finding.copies import Copies, find_copies, find_loaded_by, loading_lines
-from hpcmod.catalogue.finding.find import Container, did_you_mean, find_container, find_variant
+from hpcmod.catalogue.finding.find import OTHER_PREFIX, Container, did_you_mean, find_container, find_variant
 from hpcmod.catalogue.records.store import Catalogue, catalogue_directories, open_catalogue
 from hpcmod.catalogue.values.order import release_key
 from hpcmod.core.cli.arguments import complete_file
@@ -162,7 +162,7 @@ def find_published(here: Here, text: str) -> Container:
         cure = did_you_mean(text, (copy.name for copy in find_installed(here.trees)))
         if "Did you mean" in err.cure or "Did you mean" not in cure:
             raise
-        raise NotFoundError(err.message, cure) from err
+        raise NotFoundError(err.message, f"{cure}. {OTHER_PREFIX}") from err
 
 
 def name_variant(here: Here, module: str, targets: Sequence[str]) -> str:

@@ -168,11 +168,12 @@ def _unknown(text: str, entries: Sequence[IndexEntry], damaged: Sequence[str]) -
         hub = text if "/" in text else f"library/{text}"
         return NotFoundError(f"container {text} not found", f"For an image of Docker Hub: docker://docker.io/{hub}")
     if not entries:
-        return NotFoundError(f"container {text} not found: the catalogues are empty", NO_CATALOGUE)
+        return NotFoundError(f"container {text} not found: the catalogues are empty", f"{OTHER_PREFIX} {NO_CATALOGUE}")
     cure = did_you_mean(name, (entry.name for entry in entries))
     return NotFoundError(f"container {text} not found in any catalogue", cure)
 
 
+OTHER_PREFIX = "If you installed it with --prefix DIR: module use DIR/modules/all."
 NO_CATALOGUE = (
     "To make a module of an image: hpcmod install docker://HOST/NAME:TAG. "
     "To use a catalogue: HPCMOD_CATALOGUE=DIRECTORY, or `catalogues` in the site profile."

@@ -45,7 +45,7 @@ _NODES = text_shape("[1-9][0-9]{0,5}")
 def check_text(value: Any) -> str:
     """Validate a non-empty string of one line."""
     if not isinstance(value, str) or not value:
-        raise ValueError("must be a non-empty string")
+        raise ValueError("must be a non-empty string" + ("" if value == "" else f" in quotes, found {value!r}"))
     return check_plain(value, "the string")
 
 

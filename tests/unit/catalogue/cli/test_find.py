@@ -184,7 +184,7 @@ def test_an_incomplete_record_is_reported_with_a_cure(installed: None, tmp_path:
 def test_offers_the_name_of_the_installed_container(verb: str, installed: None) -> None:
     result = hpcmod(*verb.split(), "Mime", *(["true"] if verb == "exec" else []))
     assert result.exit_code == 3
-    assert "Did you mean Mine?" in result.stderr
+    assert "Did you mean Mine? See: hpcmod ls. If you installed it with --prefix DIR: module use " in result.stderr
 
 
 def test_without_a_catalogue_nothing_is_wrong(monkeypatch: pytest.MonkeyPatch, site: Catalogue) -> None:

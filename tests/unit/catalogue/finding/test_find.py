@@ -97,6 +97,7 @@ def test_without_a_catalogue_it_explains_how_to_set_one() -> None:
     with pytest.raises(NotFoundError, match="the catalogues are empty") as caught:
         find_container((), "PyTorch")
     assert "HPCMOD_CATALOGUE" in caught.value.cure
+    assert "with --prefix DIR: module use DIR/modules/all" in caught.value.cure
 
 
 @pytest.fixture
