@@ -194,7 +194,7 @@ def read_dumped_stacks(lines: Sequence[str]) -> Iterator[tuple[int, str, RankSta
             state = RankState(next(iter(ranks_of(line)), -1), "", 0, "R", 1.0, "", frames or ())
             stacks.append((*begun[prefix].pop(0), None if frames is None else state))
             unclosed.setdefault(prefix, []).append(len(stacks) - 1)
-            for at in unclosed[prefix] if len(unclosed[prefix]) > 1 else ():
+            for at in unclosed[prefix][-2:] if len(unclosed[prefix]) > 1 else ():
                 stacks[at] = (*stacks[at][:2], None)
             if not closing and frames is not None:
                 unclosed[prefix].clear()

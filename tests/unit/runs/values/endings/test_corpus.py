@@ -126,6 +126,7 @@ def test_packages_that_are_off_explain_no_other_failure() -> None:
 FINE = """
 [W socket.cpp:401] [c10d] The server socket has failed to listen on [::]:29500 (errno: 97 - Address family ...).
 NCCL INFO NET/Plugin : libnccl-net.so: cannot open shared object file: No such file or directory
+NCCL INFO NET/Plugin: libnccl-net.so: /lib/libc.so.6: version `GLIBC_2.34' not found (required by /host/libfabric.so.1)
 [c10d] The hostname of the client socket cannot be retrieved. err=-3
 libfabric:core:core:ofi_reg_dl_prov():406<warn> dlopen(x-fi.so): x.so.1: version `FABRIC_1.2' not found (required by x)
 NCCL INFO socketPollConnect: connect returned No route to host, retrying (26/34) after sleep for 2600 msec
