@@ -189,6 +189,8 @@ def restore(flags: LifecycleFlags) -> None:
 def undo(flags: UndoFlags) -> None:
     """Undo a change of the catalogue: the latest, or the one with a number.
 
+    Changes by `gc` and `advisory refresh` cannot be undone.
+
     \b
     Examples:
       hpcmod catalogue undo

@@ -87,10 +87,8 @@ def make_undo(change: Change, now: Records, journal: Iterable[Change]) -> dict[K
     of a record.
     """
     if not change.edits:
-        raise BadInputError(
-            f"change {change.id} ({change.verb}) changed no container, so it cannot be undone",
-            "To publish removed containers again: hpcmod publish REFERENCE. See: hpcmod catalogue journal",
-        )
+        why, cure = _lasting(change.verb)
+        raise BadInputError(f"change {change.id} ({change.verb}) cannot be undone: {why}", cure)
     _check_standing(change, journal)
     new: dict[Key, CatalogueRecord | None] = {}
     for edit in change.edits:
@@ -101,6 +99,17 @@ def make_undo(change: Change, now: Records, journal: Iterable[Change]) -> dict[K
         else:
             new[edit.key] = parse_record(json.dumps({**_values(current), **edit.before}).encode())
     return new
+
+
+def _lasting(verb: str) -> tuple[str, str]:
+    """Return why a change that edited no record cannot be undone, and what to do instead."""
+    return {
+        "gc": ("it removed files", "To publish removed containers again: hpcmod publish REFERENCE"),
+        "advisory refresh": (
+            "it follows the files in `advisories`",
+            "Change or restore the file there, then: hpcmod catalogue advisory refresh",
+        ),
+    }.get(verb, ("it changed no container", "See: hpcmod catalogue journal"))
 
 
 def find_undone(journal: Iterable[Change]) -> dict[int, int]:
@@ -175,11 +184,20 @@ def parse_change(line: bytes, where: str) -> Change:
 
 
 def find_undoable(journal: Iterable[Change]) -> Change:
-    """Return the last change to a record that is neither an undo nor undone; raise BadInputError if there is none."""
+    """Return the last change that is neither an undo nor undone.
+
+    Raises BadInputError if there is none, or it edited no record: to undo an older one, an admin has to name it.
+    """
     listed = sorted(journal, key=lambda change: change.id, reverse=True)
     undone = find_undone(listed)
-    counting = (change for change in listed if change.edits and not change.undoes)
-    latest = next((change for change in counting if change.id not in undone), None)
-    if latest is None:
+    standing = [change for change in listed if not change.undoes and change.id not in undone]
+    if not standing:
         raise BadInputError("nothing to undo", "See: hpcmod catalogue journal")
-    return latest
+    last = standing[0]
+    if not last.edits:
+        why, cure = _lasting(last.verb)
+        before = next((change for change in standing if change.edits), None)
+        if before:
+            cure += f". To undo {before.verb} {', '.join(before.modules)}: hpcmod catalogue undo {before.id}"
+        raise BadInputError(f"the last change, {last.id} ({last.verb}), cannot be undone: {why}", cure)
+    return last

@@ -147,7 +147,7 @@ def test_gc_is_a_change_that_cannot_be_undone(shop: Catalogue) -> None:
     retire(shop, "1.0", successor="Toy/2.0")
     _, number = remove_unused(shop, days=30, now=NOW, actor=ADA)
     assert not (shop.images / "Toy-1.0.sif").exists() and not (shop.directory / ".trash").exists()
-    with pytest.raises(BadInputError, match=r"\(gc\) changed no container, so it cannot be undone"):
+    with pytest.raises(BadInputError, match=r"\(gc\) cannot be undone: it removed files"):
         lifecycle.undo(shop, number, actor=ADA)
 
 

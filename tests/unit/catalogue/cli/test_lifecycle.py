@@ -145,6 +145,18 @@ def test_making_a_catalogue_again_changes_only_the_given_settings(shop: Catalogu
     assert (kept["group"], kept["mode"], shop.directory.stat().st_mode & 0o7777) == (group, 0o2775, 0o2775)
 
 
+def test_undo_without_a_number_does_not_skip_the_last_change(shop: Catalogue) -> None:
+    call(shop, "catalogue", "undo", "2")
+    call(shop, "catalogue", "gc", "--days", "0")
+    before = lines(shop, "catalogue", "journal")
+    for words in (("undo",), ("undo", "--dry-run")):
+        done = call(shop, "catalogue", *words)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "the last change, 4 (gc), cannot be undone: it removed files" in " ".join(done.stderr.split())
+        assert "hpcmod catalogue undo 1" in done.stderr
+    assert lines(shop, "catalogue", "journal") == before
+
+
 def test_gc_reports_what_it_would_remove(shop: Catalogue) -> None:
     call(shop, "catalogue", "undo")
     first = lines(shop, "catalogue", "gc", "--dry-run", "--days", "0")[0]

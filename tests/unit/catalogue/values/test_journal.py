@@ -63,12 +63,25 @@ def test_the_last_change_that_still_counts_is_undone() -> None:
     old, new = PAIRS["a new record"]
     first, second = change(old, new, 1), change(old, new, 2)
     taken_back = change(new, old, 3, undoes=2)
-    note = Change(4, "", "", "gc", "", ())
     assert find_undoable([first, second]).id == 2
-    assert find_undoable([first, second, taken_back, note]).id == 1
+    assert find_undoable([first, second, taken_back]).id == 1
     assert find_undoable([first, second, taken_back, change(old, new, 5, undoes=3)]).id == 2
     with pytest.raises(BadInputError, match="nothing to undo"):
         find_undoable([first, change(new, old, 5, undoes=1)])
+
+
+@pytest.mark.parametrize(
+    ("verb", "cure"), [("gc", "hpcmod publish REFERENCE"), ("advisory refresh", "hpcmod catalogue advisory refresh")]
+)
+def test_an_older_change_than_the_last_is_undone_only_by_its_number(verb: str, cure: str) -> None:
+    old, new = PAIRS["a new record"]
+    changes = [change(old, new, 1), change(old, new, 2), change(new, old, 3, undoes=2), Change(4, "", "", verb, "", ())]
+    with pytest.raises(BadInputError, match=rf"^the last change, 4 \({verb}\), cannot be undone: it ") as refused:
+        find_undoable(changes)
+    assert refused.value.cure.endswith(f"{cure}. To undo verb Toy/1.0: hpcmod catalogue undo 1")
+    with pytest.raises(BadInputError, match=r"^change 4 .* cannot be undone: it ") as named:
+        make_undo(changes[3], {}, changes)
+    assert named.value.cure.endswith(cure)
 
 
 def journal(*steps: tuple[Records, int]) -> list[Change]:
