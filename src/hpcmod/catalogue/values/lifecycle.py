@@ -126,9 +126,12 @@ def retire(records: Sequence[CatalogueRecord], key: Key, **said: str | None) -> 
     heir = _check_successor(records, record, notice.successor)
     _check_day(notice.until)
     if record.aliases and heir is None:
+        promote = [f"hpcmod catalogue promote {record.module} --alias {alias} --remove" for alias in record.aliases]
+        others = any(other.state != "retired" for other in records if other is not record)
+        lead = "Name a --successor of the same name, or remove" if others else "Remove"
         raise BadInputError(
             f"{record.module} has the aliases {', '.join(record.aliases)}, which could no longer be loaded",
-            "Name a --successor of the same name, or move them first: hpcmod catalogue promote CONTAINER --alias ALIAS",
+            f"{lead} them first: {' && '.join(promote)}",
         )
     gone = replace(record, state="retired", aliases=(), notice=notice)
     if heir is None or not record.aliases:

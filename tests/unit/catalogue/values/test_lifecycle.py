@@ -57,6 +57,18 @@ def test_deprecating_again_changes_only_the_given_options_and_an_empty_text_remo
     assert gone == {KEYS["1.0"]: replace(ONE, state="retired", aliases=())}
 
 
+@pytest.mark.parametrize(
+    ("others", "lead"), [((TWO, OLD), "Name a --successor of the same name, or remove"), ((OLD,), "Remove")]
+)
+def test_without_a_successor_the_cure_removes_each_alias(others: tuple[CatalogueRecord, ...], lead: str) -> None:
+    """If there is no other version that loads, nothing else is possible."""
+    record = replace(ONE, aliases=("latest", "stable"))
+    with pytest.raises(BadInputError) as refused:
+        rules.retire((record, *others), KEYS["1.0"])
+    promote = "hpcmod catalogue promote Toy/1.0 --alias"
+    assert refused.value.cure == f"{lead} them first: {promote} latest --remove && {promote} stable --remove"
+
+
 def test_restoring_removes_the_notice_for_users() -> None:
     gone = change_record(OLD, until="2027-01-01", successor="Toy/2.0", reason="old")
     assert rules.restore((gone,), KEYS["0.9"]) == {KEYS["0.9"]: replace(OLD, state="published")}
