@@ -78,10 +78,54 @@ def test_a_group_publishes_for_another_group(lmod: ModuleTool, tiny_sif: Path, t
     linked = site.catalogue / "software/Toy/1.0/Toy-1.0.sif"
     assert linked.samefile(image)
     assert "fail" not in site.does("catalogue", "verify").stdout
-    record = site.catalogue / "records/Toy/1.0.json"
-    record.write_text(record.read_text().replace(f'"readers": "{other}"', '"readers": ""'))  # as each publisher may
-    assert "--readers GROUP" in " ".join(site.hpcmod("catalogue", "verify", "--fix-modes").stdout.split())
-    assert (image.stat().st_mode & 0o777, image.stat().st_gid) == (0o640, grp.getgrnam(other).gr_gid)
+    restricted = (0o640, grp.getgrnam(other).gr_gid)
+    os.chown(image, -1, grp.getgrnam(mine).gr_gid)  # as after a backup was restored
+    done = site.hpcmod("catalogue", "verify", "Toy")
+    wrong = f"{image}: -rw-r----- {mine}, expected -rw-r----- {other}"
+    assert (done.returncode, wrong in " ".join(done.stdout.split())) == (1, True), done.stdout
+    assert "hpcmod catalogue verify --fix-modes" in done.stdout
+    site.does("catalogue", "verify", "--fix-modes")
+    assert (image.stat().st_mode & 0o777, image.stat().st_gid) == restricted
+    record, text = site.catalogue / "records/Toy/1.0.json", (site.catalogue / "records/Toy/1.0.json").read_text()
+    foreign = next(entry.gr_name for entry in grp.getgrall() if entry.gr_gid not in (os.getegid(), *os.getgroups()))
+    record.write_text(text.replace(f'"readers": "{other}"', f'"readers": "{foreign}"'))
+    os.chown(image, -1, grp.getgrnam(mine).gr_gid)
+    for words in (("verify",), ("verify", "--fix-modes")):
+        said = " ".join(site.hpcmod("catalogue", *words).stdout.split())
+        assert (f"expected -rw-r----- {foreign}" in said, "You must be in this group" in said) == (True, True), said
+    record.write_text(text)
+    site.does("catalogue", "verify", "--fix-modes")
+    record.write_text(text.replace(f'"readers": "{other}"', '"readers": ""'))  # as each publisher may
+    said = " ".join(site.hpcmod("catalogue", "verify", "--fix-modes").stdout.split())
+    assert (image.stat().st_mode & 0o777, image.stat().st_gid) == restricted
+    cure = f"publish {image} --name Toy --version 1.0 --readers {other}"
+    assert (f"Publish it again for its group: hpcmod {cure}" in said, "chmod" in said) == (True, False), said
+    site.does(*cure.split(), "--no-slurm")
+    assert (image.stat().st_mode & 0o777, image.stat().st_gid) == restricted
+    assert "fail" not in site.does("catalogue", "verify").stdout
+
+
+def test_an_image_with_a_group_of_neither_record_nor_catalogue_is_published_again(
+    lmod: ModuleTool, tiny_sif: Path, tmp_path: Path
+) -> None:
+    """Only its owner says that the readers of the record may read it: other publishers may change the record."""
+    site = make_site(lmod, tmp_path)
+    mine, other = grp.getgrgid(os.getegid()).gr_name, sorted({*os.getgroups()} - {os.getegid()})[0]
+    site.published(tiny_sif, "1.0", "--readers", mine)
+    image = site.catalogue / "images/Toy-1.0.sif"
+    os.chown(image, -1, other)
+    cure = f"publish {image} --name Toy --version 1.0 --readers {mine}"
+    for words in (("verify",), ("verify", "--fix-modes")):
+        done = site.hpcmod("catalogue", *words)
+        assert (done.returncode, f"hpcmod {cure}" in " ".join(done.stdout.split())) == (1, True), done.stdout
+    site.does(*cure.split(), "--no-slurm")
+    assert (image.stat().st_mode & 0o777, image.stat().st_gid) == (0o640, os.getegid())
+    assert "fail" not in site.does("catalogue", "verify").stdout
+    site.does("catalogue", "undo")  # of the publication: the image stays restricted until gc removes it
+    assert "fail" not in site.does("catalogue", "verify", "--fix-modes").stdout
+    assert image.stat().st_mode & 0o777 == 0o640
+    site.does("catalogue", "gc", "--days", "0")
+    assert not image.exists()
 
 
 def test_undoing_a_restriction_opens_the_image_again(lmod: ModuleTool, tiny_sif: Path, tmp_path: Path) -> None:

@@ -13,13 +13,16 @@ import click
 from hpcmod.catalogue.cli.containers import complete_container
 from hpcmod.catalogue.cli.options import catalogue_option, open_catalogues
 from hpcmod.catalogue.finding.find import choose_records
+from hpcmod.catalogue.records.sharing import may_give_to
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.modes import UNPROVEN, WrongMode, find_wrong_modes
 from hpcmod.catalogue.storage.modes import fix_modes as set_modes
+from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.core.cli.findings import Findings, show_findings
 from hpcmod.core.cli.output import json_option
 from hpcmod.core.fs.ownership import user_name
+from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, Finding
 
 _SHOWN = 20  # wrong modes listed individually
@@ -52,25 +55,35 @@ def _check_modes(catalogue: Catalogue, *, fix: bool) -> Iterator[Finding]:
         return
     left = list(set_modes(catalogue, wrong)) if fix else [(wrong_mode, "") for wrong_mode in wrong]
     for entry, reason in left[:_SHOWN]:
-        yield Finding(FAIL, "modes", f"{entry.path}: {entry.found}, expected {entry.wanted}", _cure(entry, reason))
+        cure = _cure(entry, reason, catalogue.images)
+        yield Finding(FAIL, "modes", f"{entry.path}: {entry.found}, expected {entry.wanted}", cure)
     if len(left) > _SHOWN:
         yield Finding(FAIL, "modes", f"{len(left) - _SHOWN} more")
-    unproven = [entry for entry, _ in left if entry.anchor is None]
+    unproven = [entry for entry, _ in left if entry.anchor is None and not entry.record]
     if unproven:
         cure = f"If these files belong to the catalogue: {_setting(unproven)}; otherwise move them away"
-        cure += " (images for a group: publish them again with --readers GROUP)"
         yield Finding(FAIL, "modes", f"{len(unproven)} of them not set by --fix-modes: {UNPROVEN}", cure)
     if fix:
         yield Finding(OK, "modes", f"{len(wrong) - len(left)} of {len(wrong)} fixed")
 
 
-def _cure(wrong: WrongMode, reason: str) -> str:
+def _cure(wrong: WrongMode, reason: str, images: Path) -> str:
     if wrong.anchor is None:
-        return ""  # one command for all of them follows
+        # one command for all others follows
+        return _publishing(images, wrong.record, wrong.found.split()[-1]) if wrong.record else ""
     command, status = "hpcmod catalogue verify --fix-modes", wrong.path.lstat()
+    if os.geteuid() == status.st_uid and status.st_gid != wrong.group and not may_give_to(wrong.group):
+        return f"You must be in this group (see: groups) to run: {command}"
     if os.geteuid() in (0, status.st_uid) and not reason:
         return f"To set modes and groups: {command}"
     return f"{reason or 'not yours'}: ask {user_name(status.st_uid)} to run: {command}"
+
+
+def _publishing(images: Path, record: CatalogueRecord, group: str) -> str:
+    """Return how to give an image to the group that its record names, else to the one that it has now."""
+    options = ("--name", record.name, "--version", record.version, "--readers", record.readers or group)
+    command = ("hpcmod", "publish", str(images / record.sif), *options)
+    return f"Publish it again for its group: {' '.join(map(sh_word, command))}"
 
 
 def _setting(wrong: list[WrongMode]) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.catalogue.records.sharing import check_readable_by_readers, file_mode
+from hpcmod.catalogue.records.sharing import check_readable_by_readers, file_mode, may_give_to
 from hpcmod.catalogue.records.store import Catalogue, is_refused, software_of
-from hpcmod.catalogue.storage.modes import find_wrong_modes, fix_modes
+from hpcmod.catalogue.storage.modes import FOR_GROUP, find_wrong_modes, fix_modes
 from hpcmod.catalogue.values.record import CatalogueRecord, refusal
 from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.core.fs.reading import read_file
@@ -22,7 +22,6 @@ from hpcmod.core.values.text import absolute
 from hpcmod.images import Sif
 
 _LIMIT = 1 << 20  # bytes of a licence
-_READABLE = 0o640  # of an image that a group may read
 
 
 def set_terms(catalogue: Catalogue, record: CatalogueRecord, *, readers: str, licence: str) -> CatalogueRecord:
@@ -85,12 +84,12 @@ def restrict(catalogue: Catalogue, image: Path, readers: str) -> None:
         return
     try:
         status = os.fstat(descriptor)
-        if (stat.S_IMODE(status.st_mode), status.st_gid) == (_READABLE, group):
+        if (stat.S_IMODE(status.st_mode), status.st_gid) == (FOR_GROUP, group):
             return  # taking the mode away for a moment would stop a reader who opens it then
         _check_not_private(catalogue, image, descriptor, status)
-        os.fchmod(descriptor, _READABLE & ~0o040)  # first: the group is still that of the catalogue
+        os.fchmod(descriptor, FOR_GROUP & ~0o040)  # first: the group is still that of the catalogue
         os.fchown(descriptor, -1, group)
-        os.fchmod(descriptor, _READABLE)
+        os.fchmod(descriptor, FOR_GROUP)
     except PermissionError as err:
         raise LackingError(f"{image}: only its owner can restrict it", f"See who that is: ls -l {image}") from err
     finally:
@@ -98,7 +97,7 @@ def restrict(catalogue: Catalogue, image: Path, readers: str) -> None:
 
 
 def _check_not_private(catalogue: Catalogue, image: Path, descriptor: int, status: os.stat_result) -> None:
-    if stat.S_IMODE(status.st_mode) == _READABLE and Sif.matches(descriptor):
+    if stat.S_IMODE(status.st_mode) == FOR_GROUP and Sif.matches(descriptor):
         return  # restricted to the readers of another change
     try:
         check_readable_by_readers(catalogue, image)(status)
@@ -115,7 +114,7 @@ def find_group(name: str) -> int:
         group = grp.getgrnam(name).gr_gid
     except KeyError as err:
         raise NotFoundError(f"group {name} not found on this machine", "To list your groups: groups") from err
-    if os.geteuid() and group not in (os.getegid(), *os.getgroups()):
+    if not may_give_to(group):
         cure = f"Ask a member of {name} to publish it, and check with: groups"
         raise LackingError(f"you may not give files to the group {name}", cure)
     return group

@@ -108,6 +108,11 @@ def _give_to_group(root: Path, group: str, mode: int) -> None:
         ) from err
 
 
+def may_give_to(group: int) -> bool:
+    """Return whether this user may give their files to a group."""
+    return os.geteuid() == 0 or group in (os.getegid(), *os.getgroups())
+
+
 def file_mode(root: Path) -> int:
     """Return the mode of a file below a directory, from the directory's read and write permissions."""
     return root.stat().st_mode & 0o666

@@ -29,7 +29,7 @@ from hpcmod.core.errors import HpcmodError
 Test = Callable[[BinaryIO], bool]
 
 _LAYOUT = ("records", "images", "easyconfigs", "software", "modules", "modules/all", "kept", "notices")
-_MORE = ("advisories", ".locks", ".staging", "usage")
+_MORE = ("advisories", "licences", "site", ".locks", ".staging", "usage")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _LIMIT = 64 << 20  # bytes of a modulefile or a script
 _CHUNK = 1 << 20
@@ -128,7 +128,10 @@ class Evidence:
         }
         for record in self._records:
             found[catalogue.record_path(record.name, record.version)] = partial(_is_record, record)
-            found[catalogue.images / record.sif] = partial(_is_image, record.sha256)
+            for place in (catalogue.images, software_of(catalogue, record)):
+                found[place / record.sif] = partial(_has_digest, record.sha256)
+            if record.licence:
+                found[catalogue.directory / "licences" / record.licence] = partial(_has_digest, record.licence)
             kept = kept_directory(catalogue, record)
             found |= {kept / name: lambda file: _WRITTEN in file.read(_LIMIT) for name in KEPT_MODULE.values()}
             with suppress(OSError, HpcmodError):
@@ -145,7 +148,7 @@ def _is_record(record: CatalogueRecord, file: BinaryIO) -> bool:
     return parse_record(file.read(RECORD_LIMIT), "it") == record
 
 
-def _is_image(sha256: str, file: BinaryIO) -> bool:
+def _has_digest(sha256: str, file: BinaryIO) -> bool:
     digest = hashlib.sha256()
     while chunk := file.read(_CHUNK):
         digest.update(chunk)

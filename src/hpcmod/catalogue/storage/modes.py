@@ -6,7 +6,7 @@ import errno
 import grp
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 from hpcmod.catalogue.records.sharing import loads_mode
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.evidence import Anchor, Evidence, inode_of, is_closed
+from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.core.fs.beneath import closing, open_beneath
 from hpcmod.core.fs.tree import Tree, change_mode
 
@@ -21,6 +22,9 @@ UNPROVEN = "others may have put it there, or changed its record"
 """Why a mode is not set: that would give others access to what may be another user's, or for a group alone."""
 
 _ACCESS = 0o777  # the bits that give access, without the set-group-ID bit
+
+FOR_GROUP = 0o640
+"""Mode of an image that only a group may read."""
 
 _SKEW = 60.0  # seconds
 _APART = (".locks", ".staging", "usage")
@@ -41,6 +45,8 @@ class WrongMode:
     """The group ID to set."""
     anchor: Anchor | None
     """Why it may be set; None if it is not proven to be the catalogue's, so that no one is given access to it."""
+    record: CatalogueRecord | None = None
+    """The container of an image that only a group may read now; if there is no anchor, publishing it again sets it."""
 
 
 def find_wrong_modes(
@@ -62,19 +68,26 @@ def find_wrong_modes(
     evidence = Evidence(catalogue)
     root = _intended(catalogue)
     usual = {root[1], *(path.lstat().st_gid for path in [catalogue.directory / "catalogue.json"] if path.exists())}
-    restricted = {*(record.sif for record in catalogue.readable_records() if record.readers), *closed}
+    images = {record.sif: record for record in catalogue.readable_records()}
+    restricted = {name: record.readers for name, record in images.items() if record.readers} | dict.fromkeys(closed, "")
     yield from _compare_loads(catalogue, root[0])
     for path in (path for place in tuple(below) or (catalogue.directory,) for path in _walk(catalogue, place)):
         with suppress(FileNotFoundError):  # removed by a process that is publishing
             is_root = path == catalogue.directory
             status = path.lstat()
-            found = _compare(path, status, root, closed=path.name in restricted, is_root=is_root)
-            if found:
+            found = _compare(path, status, root, readers=restricted.get(path.name), is_root=is_root)
+            if found and not (since is None and _is_left(path, status, images)):
                 is_new = since is not None and status.st_uid == os.geteuid() and status.st_mtime >= since
                 is_safe = is_new or _only_closes(status, found)
-                is_for_group = stat.S_IMODE(status.st_mode) == 0o640 and status.st_gid not in usual and not opens
+                is_for_group = stat.S_IMODE(status.st_mode) == FOR_GROUP and status.st_gid not in usual and not opens
                 anchor = None if is_for_group else evidence.find(path, status)
-                yield replace(found, anchor=Anchor(path, inode_of(status)) if is_safe else anchor)
+                record = images.get(path.name) if is_for_group else None
+                yield replace(found, anchor=Anchor(path, inode_of(status)) if is_safe else anchor, record=record)
+
+
+def _is_left(path: Path, status: os.stat_result, images: Container[str]) -> bool:
+    """Return whether a path is an image for a group that belongs to no container, as after an undo: `gc` removes it."""
+    return path.suffix == ".sif" and path.name not in images and stat.S_IMODE(status.st_mode) == FOR_GROUP
 
 
 def _only_closes(status: os.stat_result, wrong: WrongMode) -> bool:
@@ -159,19 +172,23 @@ def _walk(catalogue: Catalogue, place: Path) -> Iterator[Path]:
 
 
 def _compare(
-    path: Path, status: os.stat_result, root: tuple[int, int], *, closed: bool, is_root: bool
+    path: Path, status: os.stat_result, root: tuple[int, int], *, readers: str | None, is_root: bool
 ) -> WrongMode | None:
-    """Compare a path with the catalogue's directory; `closed` for an image that only a group may read."""
+    """Compare a path with the catalogue's directory.
+
+    `readers`: Group of an image that only a group may read; empty for whichever it has; None for another file.
+    """
     if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
         return None
     root_mode, root_group = root
-    mode, shared = stat.S_IMODE(status.st_mode), bool(root_mode & stat.S_ISGID)
-    wanted = _wanted_bits(status.st_mode, root_mode)
-    wrong_group = shared and not closed and status.st_gid != root_group
-    new = (mode & ~0o2077) | (0o040 if closed else wanted)
+    mode, closed = stat.S_IMODE(status.st_mode), readers is not None
+    new = (mode & ~0o2077) | (0o040 if closed else _wanted_bits(status.st_mode, root_mode))
     new = root_mode if is_root else new
-    group = root_group if shared and not closed else status.st_gid
-    if new == mode and not wrong_group:
+    group = root_group if root_mode & stat.S_ISGID and not closed else status.st_gid
+    if readers:
+        with suppress(KeyError):  # no group of this machine
+            group = grp.getgrnam(readers).gr_gid
+    if (new, group) == (mode, status.st_gid):
         return None
     found, wanted_text = _show(status.st_mode, status.st_gid), _show(stat.S_IFMT(status.st_mode) | new, group)
     return WrongMode(path, found, wanted_text, new, group, None)

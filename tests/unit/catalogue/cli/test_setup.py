@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import grp
 import os
 import sys
 from pathlib import Path
@@ -7,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from hpcmod import __version__
+from hpcmod.catalogue.publishing.terms import set_terms
 from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue
 from tests.calls import hpcmod
+from tests.catalogues import make_record, put
 
 
 @pytest.fixture
@@ -51,6 +54,20 @@ def test_twice_is_as_once(catalogue: Catalogue) -> None:
     before = {path: path.read_text() for path in (catalogue.directory / "site").rglob("*") if path.is_file()}
     assert hpcmod("site", "setup", "--catalogue", catalogue.directory).exit_code == 0
     assert {path: path.read_text() for path in before} == before
+
+
+def test_fix_modes_gives_site_and_licences_to_the_group_that_the_catalogue_gets_later(catalogue: Catalogue) -> None:
+    group = grp.getgrgid(os.getegid()).gr_name
+    terms = catalogue.directory.parent / "terms"
+    terms.write_text("Terms\n")
+    put(catalogue, set_terms(catalogue, make_record("Toy/1.0"), readers="", licence=str(terms)))
+    for words in (("site", "setup", "--catalogue"), ("catalogue", "init", "--group", group)):
+        assert hpcmod(*words, catalogue.directory).exit_code == 0
+    done = hpcmod("catalogue", "verify", "--fix-modes", "--catalogue", catalogue.directory)
+    assert "not set by --fix-modes" not in done.stdout
+    made = [*catalogue.directory.glob("licences/**/*"), *catalogue.directory.glob("site/**/*")]
+    assert [path for path in made if path.stat().st_mode & 0o2060 not in (0o2060, 0o060)] == []
+    assert len(made) > 9
 
 
 def test_the_profile_is_checked_and_named_by_its_whole_path(

@@ -104,6 +104,16 @@ def test_an_image_for_a_group_stays_closed_to_others(tmp_path: Path) -> None:
     assert image.stat().st_mode & 0o777 == 0o640
 
 
+def test_an_image_for_a_group_that_an_undone_publication_left_is_opened_to_no_one(shop: Catalogue) -> None:
+    """It belongs to no container: it is no failure, and gc removes it."""
+    image = shop.images / "Toy-2.0.sif"
+    image.touch(0o640)
+    image.chmod(0o640)
+    assert names(shop) == []
+    image.chmod(0o600)
+    assert names(shop) == ["images/Toy-2.0.sif"]
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may set every mode")
 def test_files_of_another_owner_are_reported_with_the_reason(tmp_path: Path) -> None:
     shop = make_shop(tmp_path / "shop", "Toy/1.0")
