@@ -21,6 +21,7 @@ pytestmark = pytest.mark.stack
 
 KIB = 1 << 10
 MIB = 1 << 20
+HPCMOD = (sys.executable, "-c", "from hpcmod.core.cli.main import main; main()")
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,14 @@ def test_what_does_not_fit_leaves_nothing_to_load_or_the_old_module(trial: Trial
         assert trial.files() == before, what
 
 
+def test_a_container_is_removed_where_no_byte_is_free(trial: Trial) -> None:
+    assert trial.install().returncode == 0
+    trial.disk.leave_free(0)
+    own = {"MODULEPATH": f"{trial.disk.place}/modules/all", "HPCMOD_SITE": "generic"}
+    removed = trial.disk(*HPCMOD, "remove", "Toy", env={**trial.eb.environment(), **own})
+    assert (removed.returncode, trial.files()) == (0, {"in-use"}), removed.stderr
+
+
 def error_of(done: Done) -> str:
     """Return the error message in the output of `eb`."""
     return done.stdout.partition("ERROR:")[2].partition("\n\n")[0]
@@ -171,15 +180,7 @@ def round_to_page(size: float) -> int:
 
 @pytest.mark.parametrize("free", [0, 64 * KIB, 1 * MIB])
 def test_a_capture_of_libraries_that_does_not_fit_leaves_nothing(disk: SmallDisk, free: int) -> None:
-    argv = [
-        sys.executable,
-        "-c",
-        "from hpcmod.core.cli.main import main; main()",
-        "site",
-        "netstack",
-        "capture",
-        "libcrypto.so.3",
-    ]
+    argv = [*HPCMOD, "site", "netstack", "capture", "libcrypto.so.3"]
     out = disk.place / "netstack"
     disk("mkdir", str(out))
     disk.leave_free(free)

@@ -104,6 +104,9 @@ class UnknownKeyError(HpcmodError):
     exit_code = 10
 
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Errors for a full disk or an exhausted quota."""
+
 ELSEWHERE = "hpcmod install --prefix DIRECTORY (with eb: --prefix=DIRECTORY)"
 """The option that installs below another directory."""
 
@@ -119,7 +122,7 @@ def explain_os_error(err: OSError, elsewhere: str = "") -> HpcmodError:
     how = f": {elsewhere}" if elsewhere else "."
     where = f"{err.filename}: " if err.filename else ""
     what = f"{where}{err.strerror or err}"
-    if err.errno in (errno.ENOSPC, errno.EDQUOT):
+    if err.errno in FULL:
         return NoSpaceError(what, f"Free some space there, or choose another directory{how}")
     if err.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return LackingError(what, f"Choose a directory that you may read and write{how}")

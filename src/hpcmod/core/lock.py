@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hpcmod.core.errors import BadInputError, BusyError
+from hpcmod.core.errors import FULL, BadInputError, BusyError
 from hpcmod.core.fs.anchored import anchored_at, renamed_in_errors
 from hpcmod.core.fs.beneath import closing
 from hpcmod.core.fs.ownership import explain_sticky
@@ -233,6 +233,8 @@ def _beat(mine: int, stop: threading.Event) -> None:
     while not stop.wait(HEARTBEAT):
         with contextlib.suppress(OSError):  # the next beat may succeed; waiting processes judge the silence
             os.utime(mine)
+            if not os.fstat(mine).st_size:
+                _sign(mine)
 
 
 def _acquire(
@@ -289,7 +291,7 @@ def _take(path: Path, *, dead: _Seen | None = None) -> int | None:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     mine = os.open(temporary, flags, 0o600)
     try:
-        os.write(mine, json.dumps(asdict(Holder.me())).encode())
+        _sign(mine)
         os.fchmod(mine, 0o644)  # whatever the umask: others must be able to read whom they wait for
         if dead is None:
             _link(mine, temporary, path)
@@ -317,6 +319,15 @@ def _take(path: Path, *, dead: _Seen | None = None) -> int | None:
             temporary.unlink()
     os.close(mine)
     return None
+
+
+def _sign(mine: int) -> None:
+    """Write who holds a lock into it; on a full disk it stays empty, as what frees space takes locks, too."""
+    try:
+        os.pwrite(mine, json.dumps(asdict(Holder.me())).encode(), 0)
+    except OSError as err:
+        if err.errno not in FULL:
+            raise
 
 
 def _link(mine: int, temporary: Path, path: Path) -> None:

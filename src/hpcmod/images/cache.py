@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, LackingError, NoSpaceError
+from hpcmod.core.errors import FULL, BadInputError, BusyError, HpcmodError, LackingError, NoSpaceError
 from hpcmod.core.fs.beneath import closing
-from hpcmod.core.fs.copying import FULL, free_bytes, write_all_at
+from hpcmod.core.fs.copying import free_bytes, write_all_at
 from hpcmod.core.fs.ownership import others_may_change
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import pytest
 
 from hpcmod.core import lock
 from hpcmod.core.errors import BusyError
-from hpcmod.core.lock import Holder, hold, read_holder
+from hpcmod.core.lock import Holder, hold, is_held, read_holder
 
 pytestmark = pytest.mark.slow
 
@@ -384,19 +385,43 @@ def test_a_planted_temporary_file_does_not_become_the_lock(path: Path, monkeypat
         assert holder.pid == os.getpid()
 
 
-@pytest.mark.parametrize("call", ["write", "link"])
-def test_a_full_disk_is_reported_with_the_name_of_the_lock(
-    path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+def test_a_full_disk_is_reported_with_the_name_of_the_lock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the lock, not the descriptor that was passed to the system call."""
 
     def fail(*args: object, **_: object) -> None:
-        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), None if call == "write" else str(args[0]))
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), str(args[0]))
 
-    monkeypatch.setattr(os, call, fail)
+    monkeypatch.setattr(os, "link", fail)
     with pytest.raises(OSError, match="quota") as caught, hold(path, limit=None, tell=print, on_stale=lambda: None):
         pass
     assert caught.value.filename == str(path)
+
+
+def test_without_space_for_its_text_a_lock_is_held_and_gets_it_later(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr("hpcmod.core.lock.HEARTBEAT", 0.01)
+    with monkeypatch.context() as full:
+        full.setattr(os, "pwrite", fail)
+        error = errno.EIO
+        with pytest.raises(OSError, match="error") as caught, hold(path, tell=pytest.fail):
+            pass
+        assert caught.value.filename == str(path)
+        error = errno.ENOSPC
+        held = ExitStack()
+        held.enter_context(hold(path, tell=pytest.fail))
+        assert (path.read_bytes(), is_held(path)) == (b"", True)
+        refused(path, str(path))
+    with held:
+        limit = time.monotonic() + 5
+        while not path.stat().st_size:
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+        assert read_holder(path) is not None
+    assert not path.exists()
 
 
 def test_a_lock_with_a_name_as_long_as_linux_takes_can_be_held_waited_for_and_tidied(path: Path) -> None:

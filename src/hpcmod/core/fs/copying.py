@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.core.errors import BadInputError, LackingError, NoSpaceError, VerificationError
+from hpcmod.core.errors import FULL, BadInputError, LackingError, NoSpaceError, VerificationError
 from hpcmod.core.fs.beneath import closing
 from hpcmod.core.fs.checksums import BLOCK, check_sha256, file_sha256, hash_range, parse_sha256
 from hpcmod.core.fs.ownership import others_may_change
@@ -25,8 +25,6 @@ from hpcmod.core.fs.reading import open_input
 from hpcmod.core.progress import Progress, Ticker
 
 _FICLONE = 0x40049409  # linux/fs.h; in the fcntl module since Python 3.12
-FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Errors for a full disk or an exhausted quota."""
 _CANNOT = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY, errno.EBADF)
 _CHUNK = 16 << 20
 _LEAD = 64  # chunks the copy may be ahead of the hash, 1 GB: still in memory, so the disk is read once

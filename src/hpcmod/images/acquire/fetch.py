@@ -14,9 +14,9 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from hpcmod.core.errors import BusyError, HpcmodError, LackingError, RemoteError, VerificationError
+from hpcmod.core.errors import FULL, BusyError, HpcmodError, LackingError, RemoteError, VerificationError
 from hpcmod.core.fs.checksums import BLOCK, check_sha256, hash_range, parse_sha256
-from hpcmod.core.fs.copying import FULL, no_space, write_all_at
+from hpcmod.core.fs.copying import no_space, write_all_at
 from hpcmod.core.fs.space import Need, check_room
 from hpcmod.core.progress import Progress, Ticker
 from hpcmod.core.values.reference import check_address, redact

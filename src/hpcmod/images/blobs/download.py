@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import BinaryIO
 
-from hpcmod.core.errors import VerificationError
+from hpcmod.core.errors import FULL, VerificationError
 from hpcmod.core.fs.checksums import BLOCK, hash_range
-from hpcmod.core.fs.copying import FULL, write_all_at
+from hpcmod.core.fs.copying import write_all_at
 from hpcmod.core.log import Logger
 from hpcmod.core.progress import Tally
 from hpcmod.images.blobs.arrival import Arrival, open_cached, open_growing
