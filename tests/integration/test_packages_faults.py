@@ -10,9 +10,10 @@ import time
 import pytest
 
 from tests.integration.conftest import TOY, Loader, moments
+from tests.integration.test_disk_full import SmallDisk, disk
 from tests.integration.test_user_packages import SHOW, Mine, mine, only_lmod
 
-__all__ = ["mine"]
+__all__ = ["disk", "mine"]
 
 pytestmark = pytest.mark.stack
 
@@ -95,6 +96,31 @@ def test_jobs_keep_their_states_while_gc_removes_one(mine: Mine) -> None:
     assert mine.must("packages", "Toy", "--gc", "--keep", "0").split()[0] == "1"
     assert not list(mine.packages.glob("default/states/1-*"))
     assert [rank.communicate("\n")[0].strip() for rank in ranks] == [OLD, NEW]
+
+
+@only_lmod
+def test_states_are_removed_where_no_byte_is_free(mine: Mine, disk: SmallDisk) -> None:
+    environ = mine.environment(HPCMOD_PACKAGES_DIR=str(disk.place))
+    for change in (("add", f"einops=={OLD}"), ("add", f"einops=={NEW}"), ("drop", "einops")):
+        assert disk(*mine.argv(change[0], "Toy", change[1]), env=environ).returncode == 0
+    disk.leave_free(0)
+    removed = disk(*mine.argv("packages", "Toy", "--gc", "--keep", "0"), env=environ)
+    assert (removed.returncode, removed.stdout.split()[:1]) == (0, ["1"]), removed.stderr
+
+
+@only_lmod
+def test_a_first_package_goes_elsewhere_after_one_that_failed(mine: Mine, disk: SmallDisk) -> None:
+    """No package of that name, a full disk, and then the command that its message names."""
+    environ = mine.environment(HPCMOD_PACKAGES_DIR=str(disk.place))
+    assert disk(*mine.argv("add", "Toy", "no-such-package"), env=environ).returncode == 3
+    disk.leave_free(0)
+    full = disk(*mine.argv("add", "Toy", "einops"), env=environ)
+    assert (full.returncode, "keep it elsewhere: hpcmod add Toy --prefix DIRECTORY" in full.stderr) == (5, True)
+    unknown = disk(*mine.argv("exec", "Toy", "true"), env={**environ, "HPCMOD_PACKAGES": "default"})
+    assert (unknown.returncode, "you have no set of packages `default`" in unknown.stderr) == (3, True)
+    moved = disk(*mine.argv("add", "Toy", "einops", "--prefix", str(mine.home)), env=environ)
+    assert moved.returncode == 0, moved.stderr
+    assert disk(*mine.argv("exec", "Toy", "python", "-c", SHOW), env=environ).stdout.split()[0] == NEW
 
 
 def start(loader: Loader, program: str, **env: str) -> subprocess.Popen[str]:

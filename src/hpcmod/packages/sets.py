@@ -72,12 +72,13 @@ class PackageSet:
 
     @property
     def exists(self) -> bool:
-        """Return whether the set exists."""
-        return self.directory.is_dir()
+        """Return whether the set has a state, also an edited or damaged one: a first change that failed leaves none."""
+        names = {*self.tree.names(), *self.tree.names(STATES)} - {STATES}
+        return not all(name.startswith(".") for name in names)
 
     def numbers(self) -> dict[int, str]:
         """Return the tag of each state, by number, whether or not it is complete."""
-        parsed = (parse_state_file(name) for name in self.tree.names(STATES)) if self.exists else ()
+        parsed = (parse_state_file(name) for name in self.tree.names(STATES))
         return dict(sorted(pair for pair in parsed if pair))
 
     def next_number(self) -> int:
@@ -116,7 +117,7 @@ class PackageSet:
     def active_number(self, tag: str) -> int | None:
         """Return the number of the active state of a tag; None if there is none."""
         try:
-            target = self.tree.read_link(active_link(tag)) if self.exists else ""
+            target = self.tree.read_link(active_link(tag))
         except OSError:
             return None
         parsed = parse_state_file(target.removeprefix(f"{STATES}/"))
@@ -136,7 +137,7 @@ class PackageSet:
 
     def active_numbers(self) -> frozenset[int]:
         """Return the numbers of the active states of all tags."""
-        tags = (parse_active_link(name) for name in self.tree.names()) if self.exists else ()
+        tags = (parse_active_link(name) for name in self.tree.names())
         numbers = (self.active_number(tag) for tag in tags if tag)
         return frozenset(number for number in numbers if number is not None)
 
@@ -210,9 +211,13 @@ class PackageSet:
         root = self.tree.root
         with hold(root / LOCK, tell=tell, below=root):
             clear_leftovers(root, alone=True)
-            if STATES in self.tree.names():
-                self._remove_unfinished()
-            yield
+            self.make()
+            self._remove_unfinished()
+            try:
+                yield
+            finally:
+                if not self.exists:
+                    self.tree.remove_empty(STATES)
 
     def _remove_unfinished(self) -> None:
         """Remove files of states without a record, unless they are active."""
@@ -275,10 +280,11 @@ def temporary_set(temporary: Path) -> Iterator[PackageSet]:
         yield made
 
 
-def make_set(found: PackageSet, data: Path | None) -> None:
+def make_set(found: PackageSet, data: Path | None, tell: Callable[[str], None] = lambda _: None) -> None:
     """Create the directory of a set, or a link to its data elsewhere.
 
     `data`: Directory for the data; None for the set's own directory.
+    `tell`: Called with a line for the user while the first change of the set by another process is waited for.
 
     Raises BadInputError if the set exists and its data is elsewhere.
     """
@@ -291,12 +297,16 @@ def make_set(found: PackageSet, data: Path | None) -> None:
         found.directory.mkdir(parents=True, exist_ok=True)
     else:
         data.mkdir(parents=True, exist_ok=True)
+        if found.directory.is_dir() and not found.states():
+            with found.locked(tell):
+                pass  # nobody is making a first change, and what a failed one left is removed
         if found.exists and not found.directory.samefile(data):
             raise BadInputError(
                 f"you already have a set {found.choice.shown!r} for {found.name}, in {found.directory.resolve()}",
                 "Choose another name: --set NAME",
             )
         if not found.exists:
+            Tree(found.directory.parent).remove_empty(found.directory.name)
             found.directory.parent.mkdir(parents=True, exist_ok=True)
             Tree(found.directory.parent).symlink(found.directory.name, str(data.resolve()))
     found.make()
@@ -321,7 +331,7 @@ class WritableState:
 def find_edit(found: PackageSet, tag: str) -> WritableState | None:
     """Return the state that is being edited for an image; None if there is none."""
     name = edit_directory(tag)
-    if not found.exists or name not in found.tree.names():
+    if name not in found.tree.names():
         return None
     directory = found.directory / name
     try:

@@ -10,8 +10,10 @@ from hpcmod.core.values.facts import Provenance
 from hpcmod.images.squashfs.reader import Squashfs
 from hpcmod.modules.installed import Installed
 from hpcmod.modules.values.install_record import InstalledImage, InstallRecord, OwnPackages
+from hpcmod.modules.values.place import SetChoice
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.changing import collect, make_change, plan_change, read_target, undo_change, use
+from hpcmod.packages.sets import PackageSet, make_set
 from hpcmod.packages.values.lockfile import Lock, LockedState
 from hpcmod.packages.values.plan import PackageChange
 from hpcmod.packages.values.requirement import Requirements
@@ -100,6 +102,14 @@ def test_a_change_that_fails_leaves_the_set_as_it_was(tmp_path: Path, builder: B
     assert found.active(TAG) == make_state(1, EINOPS)
     assert sorted((found.directory / "states").iterdir()) == names
     assert list(builder.temporary.iterdir()) == []
+
+
+def test_a_first_change_that_fails_leaves_no_set(tmp_path: Path, builder: Builder) -> None:
+    found = PackageSet("PyTorch", SetChoice("x"), tmp_path / "x")
+    make_set(found, None)
+    with pytest.raises(CheckFailedError):
+        make_change(TARGET, found, PackageChange(added=Requirements(("x",)), action="add x"), builder)
+    assert list(found.directory.iterdir()) == []  # with `states`, a wrapper would not say that there is no set
 
 
 def test_a_lock_replaces_everything(tmp_path: Path) -> None:

@@ -85,8 +85,31 @@ def test_data_elsewhere_is_reached_by_one_link(tmp_path: Path) -> None:
     assert (tmp_path / "big/PyTorch/default/states").is_dir()
     make_set(found, None)
     assert [one.choice.name for one in find_sets("PyTorch", environ)] == ["default"]
+    write_set(tmp_path / "big/PyTorch/default", make_state(1))
     with pytest.raises(BadInputError, match="already have a set"):
         make_set(found, tmp_path / "other")
+    assert found.active(TAG) == make_state(1)
+
+
+@pytest.mark.parametrize("old", ["home", "elsewhere"])
+@pytest.mark.parametrize("left", ["states", "states/.2.squashfs.hpcmod-part-0-1-2-3", f"states/1-{TAG}.squashfs"])
+def test_what_a_killed_first_change_left_is_no_set(tmp_path: Path, old: str, left: str) -> None:
+    found = open_set("PyTorch", SetChoice("default"), {"HOME": str(tmp_path / "home")})
+    make_set(found, None if old == "home" else tmp_path / "elsewhere")
+    (found.directory / left).touch()
+    make_set(found, tmp_path / "other")
+    assert found.directory.readlink() == tmp_path / "other"
+    assert (tmp_path / "other/states").is_dir()
+
+
+def test_a_set_that_is_being_edited_or_damaged_is_not_replaced(tmp_path: Path) -> None:
+    found = open_set("PyTorch", SetChoice("default"), {"HOME": str(tmp_path)})
+    for left in (f"edit-{TAG}", f"states/1-{TAG}.json", f"active-{TAG}.squashfs"):
+        make_set(found, None)
+        (found.directory / left).mkdir()
+        with pytest.raises(BadInputError, match="already have a set"):
+            make_set(found, tmp_path / "other")
+        (found.directory / left).rmdir()
 
 
 def test_a_shared_set_keeps_the_permissions_of_its_directory(tmp_path: Path) -> None:
@@ -95,7 +118,7 @@ def test_a_shared_set_keeps_the_permissions_of_its_directory(tmp_path: Path) -> 
     shared.chmod(0o2770)
     found = open_set("PyTorch", SetChoice("", str(shared)), {})
     make_set(found, None)
-    assert found.exists
+    assert not found.exists
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (found.directory, found.directory / "states")]
     assert modes == [0o2770, 0o2770]
 

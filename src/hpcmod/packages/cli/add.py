@@ -12,7 +12,6 @@ from hpcmod.core.cli.arguments import complete_file
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import print_json, print_text, tell
 from hpcmod.core.cli.signals import terminate_cleanly
-from hpcmod.core.errors import NotFoundError
 from hpcmod.core.text.quote import sh_word
 from hpcmod.packages.builder import make_builder
 from hpcmod.packages.changing import make_change, plan_change
@@ -150,7 +149,7 @@ def _add_from(flags: AddFlags, origin: str) -> None:
         if flags.dry_run:
             rebase, state = plan_import(own.target, own.set, source, change, builder), None
         else:
-            make_set(own.set, data)
+            make_set(own.set, data, tell)
             rebase, state = import_packages(own.target, own.set, source, change, builder)
     if not flags.as_json:
         for difference in rebase.differences:
@@ -182,10 +181,8 @@ def _change_set(own: OwnSet, change: PackageChange, flags: DropFlags, *, prefix:
     if flags.dry_run:
         _print_plan(own, plan, as_json=flags.as_json)
         return
-    if change.dropped and not own.set.exists:
-        raise NotFoundError(f"you have added no packages to {own.target.module}", f"See: hpcmod packages {own.name}")
     builder = make_builder(os.environ, tell=tell)
-    make_set(own.set, data)
+    make_set(own.set, data, tell)
     if not is_repeated:
         tell(f"installing with pip of {own.target.module} ...")
     with terminate_cleanly():

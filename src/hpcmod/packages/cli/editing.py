@@ -67,7 +67,7 @@ def edit_verb(flags: EditFlags) -> None:
     program = own.installed.program
     own.installed.check_program()
     is_first = own.set.active_number(own.target.place.tag) is None
-    make_set(own.set, choose_data(own, None))
+    make_set(own.set, choose_data(own, None), tell)
     argv = [str(program), "exec", "--", *flags.command] if flags.command else [str(program), "shell", "--"]
     with terminate_cleanly():
         edit = begin_edit(own.target, own.set, builder)
