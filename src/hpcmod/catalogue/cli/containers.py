@@ -86,6 +86,10 @@ class Here:
         """Return whether a copy is the user's own rather than the site's."""
         return any(tree in copy.modulefile.parents for tree in own_trees(self.trees))
 
+    def is_published(self, copy: Installed) -> bool:
+        """Return whether a copy is that of a catalogue."""
+        return any(catalogue.modules in copy.modulefile.parents for catalogue in self.catalogues)
+
     def containers(self) -> list[Listed]:
         """Return all published and installed containers."""
         from hpcmod.catalogue.finding.listing import list_containers

@@ -112,7 +112,7 @@ def _verify_container(flags: VerifyFlags) -> None:
     installed: Installed | None = None
     with suppress(NotFoundError):
         installed = find_copy(here, flags.image)
-    if installed and not any(catalogue.modules in installed.modulefile.parents for catalogue in here.catalogues):
+    if installed and not here.is_published(installed):
         _refuse_keys(flags)
         _verify_own(installed, as_json=flags.as_json)
     catalogues = find_catalogues(here.site, os.environ, tell=tell)

@@ -15,6 +15,7 @@ from hpcmod.compat import check_fits
 from hpcmod.core import resources
 from hpcmod.core.cli.findings import Findings, show_findings
 from hpcmod.core.cli.output import json_option
+from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import Finding
 from hpcmod.doctor.doctor import check_machine
 from hpcmod.doctor.security import check_directory, check_policy
@@ -70,8 +71,10 @@ def _check_modules(modules: Sequence[str], images: Sequence[Path]) -> Iterator[F
     fitting = list(images)
     for text in modules:
         found = find_copy(here, text)
+        of_site = f"Verify it, and send what that finds to your support team: hpcmod verify {sh_word(found.module)}"
         for finding in check_installation(found, read_image=False):
-            yield replace(finding, subject=f"{found.module} {finding.subject}")
+            cure = of_site if finding.cure and here.is_published(found) else finding.cure
+            yield replace(finding, subject=f"{found.module} {finding.subject}", cure=cure)
         image = Path(found.image.path)
         fitting += [image] if image.is_file() else []
     if fitting:

@@ -30,6 +30,20 @@ def test_doctor_reports_missing_files_unless_the_site_retired_the_container(tmp_
     assert [line.partition(":")[0] for line in found] == ["fail installation Toy/2.0"]
 
 
+@pytest.mark.slow
+def test_a_copy_of_the_site_is_not_for_its_users_to_update(tmp_path: Path) -> None:
+    catalogue = make_catalogue(tmp_path / "catalogue", make_record("Toy/1.0"))
+    root, modulefile = catalogue.software / "Toy/1.0", catalogue.modules / "Toy/1.0.lua"
+    for directory in (root, modulefile.parent):
+        directory.mkdir(parents=True)
+    modulefile.write_text(f'-- Written by hpcmod.\nlocal root = "{root}"\n')
+    (root / "record.json").write_text(json.dumps({"module": "Toy/1.0"}))
+    environ = {"HPCMOD_CATALOGUE": str(catalogue.directory), "MODULEPATH": str(catalogue.modules), "PATH": "/nowhere"}
+    findings = json.loads(hpcmod("doctor", "Toy", "--json", **environ).stdout)["findings"]
+    cures = {finding["cure"] for finding in findings if finding["level"] in ("unknown", "fail")}
+    assert cures == {"Verify it, and send what that finds to your support team: hpcmod verify Toy/1.0"}
+
+
 def test_doctor_gives_one_versioned_object_for_programs(tmp_path: Path) -> None:
     found = json.loads(hpcmod("doctor", "--json", PATH=str(tmp_path)).stdout)
     assert found["version"] == 1
