@@ -32,12 +32,15 @@ def test_a_restricted_container_with_a_licence(module_env: ModuleTool, tiny_sif:
     before = site.user(load, **home)
     assert before.stdout.splitlines()[-1] == "sif="
     assert "To read and accept it: hpcmod install --accept-licence Toy/1.0" in " ".join(before.stderr.split())
+    licence = "licence: to read and accept it: hpcmod install --accept-licence Toy/1.0"
+    assert licence in site.does("info", "Toy", **home).stdout.splitlines()
     refused = site.hpcmod("install", "--accept-licence", "Toy/1.0", **home)
     assert (refused.returncode, refused.stdout) == (7, TERMS)
     assert "hpcmod install --accept-licence --yes Toy/1.0" in refused.stderr
     assert "hpcmod install --accept-licence Toy/1.0" in site.hpcmod("exec", "Toy", "true", **home).stderr
 
     site.does("install", "--accept-licence", "--yes", "Toy/1.0", **home)
+    assert "licence: accepted" in site.does("info", "Toy", **home).stdout.splitlines()
     sif = Path(site.user(load, **home).stdout.splitlines()[-1].removeprefix("sif="))
     assert (sif.stat().st_mode & 0o777, sif.stat().st_gid) == (0o640, os.getegid())
     left = site.user("module load Toy/1.0; module unload Toy/1.0; env | grep -c '^SIF='", **home)

@@ -284,6 +284,11 @@ def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
     yield from (("until", notice.until), ("successor", notice.successor), ("reason", notice.reason))
     yield "aliases", " ".join(record.aliases)
     yield "restricted to", record.readers
+    if record.licence:
+        from hpcmod.catalogue.publishing.terms import is_accepted  # slow to import
+
+        accepting = f"to read and accept it: hpcmod install --accept-licence {sh_word(record.module)}"
+        yield "licence", "accepted" if is_accepted(record, os.environ) else accepting
     yield "machine", publication.site
     yield "architecture", content.architecture
     yield "built for", " ".join(content.targets)

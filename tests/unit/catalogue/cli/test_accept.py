@@ -64,6 +64,14 @@ def test_a_container_is_not_used_before_its_licence_is_accepted(shop: Catalogue,
     assert "Solver/3.1 is not installed here" in hpcmod("exec", "Solver", "true").stderr
 
 
+def test_info_says_whether_the_licence_is_accepted(shop: Catalogue) -> None:
+    said = hpcmod("info", "Solver").stdout.splitlines()
+    assert "licence: to read and accept it: hpcmod install --accept-licence Solver/3.1" in said
+    hpcmod("install", "--accept-licence", "Solver", "--yes")
+    assert "licence: accepted" in hpcmod("info", "Solver").stdout.splitlines()
+    assert "licence" not in hpcmod("info", "Free").stdout
+
+
 def test_a_container_without_a_licence_needs_nothing(shop: Catalogue, tmp_path: Path) -> None:
     assert "no licence" in hpcmod("install", "--accept-licence", "Free").stderr
     assert markers(tmp_path) == []
