@@ -43,8 +43,8 @@ CEILINGS = {
     "tests/unit": 53527,
     "docs": 122,
     "docs/examples": 516,
-    "docs/explanation": 1071,
-    "docs/how-to": 4312,
+    "docs/explanation": 1072,  # locks on full disks
+    "docs/how-to": 4311,
     "docs/reference": 1771,
     "docs/tutorial": 350,
     "runscripts": 6500,
