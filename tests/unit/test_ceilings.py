@@ -16,11 +16,11 @@ from tests.stack import CHECKOUT
 CEILINGS = {
     "src/hpcmod": 5,
     "src/hpcmod/core": 5443,
-    "src/hpcmod/machine": 4331,
+    "src/hpcmod/machine": 4336,  # launchers that lint asked for in two places
     "src/hpcmod/images": 9956,
     "src/hpcmod/modules": 5400,
     "src/hpcmod/compat": 3439,
-    "src/hpcmod/catalogue": 12114,
+    "src/hpcmod/catalogue": 12122,  # a file of its own for what changes in words
     "src/hpcmod/jobs": 3330,
     "src/hpcmod/doctor": 1901,
     "src/hpcmod/packages": 6830,
@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1366,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53527,
+    "tests/unit": 53528,  # its import
     "docs": 122,
     "docs/examples": 516,
     "docs/explanation": 1072,  # locks on full disks

@@ -15,7 +15,7 @@ from hpcmod.catalogue.change import Actor, changing, commit, is_unfinished
 from hpcmod.catalogue.records.journal import last_change
 from hpcmod.catalogue.records.sharing import check_no_links, check_replaceable, file_mode
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.catalogue.text.existing_module import describe_changes, describe_settings
+from hpcmod.catalogue.text.changes import describe_changes, describe_settings
 from hpcmod.catalogue.values.lifecycle import key_of
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.visible.kept import KEPT_EASYCONFIG, KEPT_FILES, KEPT_MODULE, render_kept_files, rendering_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -142,10 +142,7 @@ def install(flags: InstallFlags) -> None:
             request = ImageRequest(text, flags.name, flags.version, sources, shared, flags.rebuild)
             planned = plan_with_easyconfig(here, request, Path(plans)) if flags.dry_run else None
             recipes.append(planned or fetch_with_easyconfig(here, request))
-        told = flags.dry_run and not flags.as_json
-        # the easyconfig of an image is below a temporary directory
-        print_plan = (lambda text: print_text(text.replace(plans, ""))) if told else None
-        status = _run_eb(here, flags, files, recipes, (prefix, shared), print_plan)
+        status = _run_eb(here, flags, files, recipes, (prefix, shared), plans)
     if flags.dry_run:
         tell("this was a dry run: nothing was installed")
     made = [] if status or flags.dry_run else recipes
@@ -175,10 +172,15 @@ def _run_eb(
     files: Sequence[str],
     recipes: Sequence[EasyconfigFile],
     place: tuple[Path | None, SharedPrefix | None],
-    print_plan: Callable[[str], None] | None,
+    plans: str,
 ) -> int:
-    """Install easyconfigs, and what is not installed yet of containers and images; return the exit status of `eb`."""
+    """Install easyconfigs, and what is not installed yet of containers and images; return the exit status of `eb`.
+
+    `plans`: For a dry run, the temporary directory that the easyconfigs of images are below; the plan is printed
+        without it.
+    """
     prefix, shared = place
+    print_plan = (lambda text: print_text(text.replace(plans, ""))) if flags.dry_run and not flags.as_json else None
     environ = eb_environ(flags.site, [recipe.images for recipe in recipes])
     again = flags.rebuild or flags.dry_run
     wanted = [recipe for recipe in recipes if again or not _is_installed(here, recipe, asked=flags.prefix)]

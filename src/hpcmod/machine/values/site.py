@@ -109,6 +109,11 @@ class Launcher(NamedTuple):
     mpi_default: str = ""
     """`--mpi` for images whose MPI is unknown or does not need it; empty: srun's own."""
 
+    @property
+    def unwanted(self) -> dict[str, str]:
+        """The launchers that are refused or discouraged, each with the reason."""
+        return dict((*self.discouraged, *self.refused))
+
 
 class Tunable(NamedTuple):
     """A default environment setting (NCCL_*, FI_*, MIOPEN_*, ...); a value set by the user wins."""

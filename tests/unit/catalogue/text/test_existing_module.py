@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hpcmod.catalogue.text.existing_module import describe_changes, parse_module
+from hpcmod.catalogue.text.changes import describe_changes
+from hpcmod.catalogue.text.existing_module import parse_module
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.resources import module_templates
 from hpcmod.modules.text.modulefile import render_body, render_description

@@ -109,10 +109,10 @@ def _bound_cores(job: ScriptContext, call: Call) -> set[int]:
 
 
 def rule_refused_launcher(job: ScriptContext) -> Iterator[Fault]:
-    refused = dict((*job.site.launcher.discouraged, *job.site.launcher.refused))
+    unwanted = job.site.launcher.unwanted
     for call in filter(is_distributed, job.calls):
-        for name in refused.keys() & launchers_of(call):
-            problem = f"{name} on {job.site.name}: {refused[name]}"
+        for name in unwanted.keys() & launchers_of(call):
+            problem = f"{name} on {job.site.name}: {unwanted[name]}"
             yield call.line, problem, "Let srun start the ranks, one per task."
 
 
@@ -120,7 +120,7 @@ def rule_launcher_tasks(job: ScriptContext) -> Iterator[Fault]:
     for call in filter(is_distributed, job.calls):
         each = (job.ranks_per_node(call) or 1) if call.srun is not None else 1
         for name in launchers_of(call) if each > 1 else ():
-            if name not in dict((*job.site.launcher.discouraged, *job.site.launcher.refused)):
+            if name not in job.site.launcher.unwanted:
                 problem = f"{name} starts all ranks of its node, but srun starts it {each} times per node"
                 given = "srun" if call.of_srun("ntasks-per-node") else "#SBATCH"
                 yield call.line, problem, f"Write {given} --ntasks-per-node=1, or remove {name}."
