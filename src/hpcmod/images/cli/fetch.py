@@ -96,8 +96,8 @@ def fetch(flags: FetchFlags) -> None:
     reference = recognize(ImageReference.parse(flags.image.rstrip("/") or flags.image))
     _check_exists(reference, flags.image)
     if flags.compression and reference.kind not in OCI_KINDS:
-        fault = f"{flags.image} is a SIF already, which --compression does not change"
-        raise BadInputError(fault, "Leave it out, or give the OCI image that the SIF was made from.")
+        fault = f"{flags.image} is already a SIF: --compression applies only to OCI images"
+        raise BadInputError(fault, "Omit it, or fetch the OCI image that the SIF was made from.")
     out = flags.output or Path(reference.file_name)
     out = out / reference.file_name if out.is_dir() else out
     site = find_machine(None, os.environ, flag=flags.site).site

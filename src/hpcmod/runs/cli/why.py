@@ -107,7 +107,7 @@ def _find_job(number: str, unknown: list[str]) -> JobFacts:
     facts, problems = read_job(number, os.environ)
     unknown += problems
     if facts is None and problems and problems[0].startswith("scontrol"):
-        cure = "Ask where `squeue` answers, as on a login node, or give the file with its output: hpcmod why FILE"
+        cure = "Run this where `squeue` works, such as a login node, or name its output file: hpcmod why FILE"
         raise LackingError(f"Slurm does not answer about job {number}: {problems[0]}", cure)
     if facts is None:
         told = f" ({problems[0]})" if problems else ""

@@ -48,7 +48,7 @@ def test_option_and_profile_name_a_compressor_and_an_unknown_one_is_refused(layo
     for text in ("zip", "gzip:99", "gzip:x"):
         assert hpcmod("fetch", layout, "-o", "bad.sif", "--compression", text).exit_code == 2
     done = hpcmod("fetch", "gzip.sif", "-o", "zstd.sif", "--compression", "zstd")
-    assert (done.exit_code, done.stderr.count("gzip.sif is a SIF already")) == (2, 1)
+    assert (done.exit_code, done.stderr.count("gzip.sif is already a SIF")) == (2, 1)
 
 
 def test_what_is_on_disk_is_converted_whatever_it_is_called(layout: Path, tmp_path: Path) -> None:

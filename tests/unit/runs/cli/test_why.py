@@ -194,7 +194,7 @@ def test_a_slurm_that_cannot_be_reached_is_told_in_a_line_with_what_to_do(here: 
     assert done.exit_code == 7
     assert done.stderr.splitlines() == [
         "hpcmod: Slurm does not answer about job 7: scontrol: Could not establish a configuration source",
-        "Ask where `squeue` answers, as on a login node, or give the file with its output: hpcmod why FILE",
+        "Run this where `squeue` works, such as a login node, or name its output file: hpcmod why FILE",
     ]
 
 
