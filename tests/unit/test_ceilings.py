@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1366,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53528,  # its import
+    "tests/unit": 53530,  # tasks below the limit of their nodes
     "docs": 122,
     "docs/examples": 516,
     "docs/explanation": 1072,  # locks on full disks

@@ -20,7 +20,7 @@ _LAST_COUNTS = {
     "nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "time", "partition", "account", "mem", "gres", "qos",
     "gpus-per-node", "gpus", "output", "error", "constraint", "array", "export",
 }  # fmt: skip
-"""Options of which sbatch keeps the last; others, such as --mail-type, add up."""
+"""Options of which sbatch keeps the last. Values of --mail-type were added up before Slurm 25.05."""
 _EVENT = "(?:NONE|BEGIN|END|FAIL|REQUEUE|ALL|INVALID_DEPEND|STAGE_OUT|TIME_LIMIT(?:_[589]0)?|ARRAY_TASKS)"
 _TASKS = r"\[?\d+(?:-\d+(?::\d+)?)?\]?"
 _FORMS = (
@@ -142,16 +142,13 @@ def rule_contradiction(job: ScriptContext) -> Iterator[Fault]:
     total, nodes, each = job.option("ntasks"), job.option("nodes"), job.number("ntasks-per-node")
     memory = [option for name in ("mem", "mem-per-cpu", "mem-per-gpu") if (option := job.option(name))]
     if len(memory) > 1:
-        problem = f"--{memory[0].name} and --{memory[1].name} exclude each other: sbatch refuses the script"
-        yield memory[1].line, problem, "Remove one of the two."
+        yield memory[1].line, f"--{memory[0].name} excludes --{memory[1].name}: sbatch refuses both", "Remove one."
     gpus = job.option("gpus-per-task")
     if gpus and not job.option("ntasks", "ntasks-per-node", "tasks", "nodes", "gpus"):
         yield gpus.line, "--gpus-per-task without a number of tasks: sbatch refuses the script", "Add --ntasks=1."
-    if total and nodes and each and total.value.isdecimal() and nodes.value.isdecimal():
-        product = int(nodes.value) * each
-        if int(total.value) != product:
-            problem = f"{total.value} tasks, but {nodes.value} nodes with {each} tasks each make {product}"
-            yield total.line, problem, f"Remove --ntasks, or write --ntasks={product}."
+    if total and nodes and each and nodes.value.isdecimal() and (job.number("ntasks") or 0) > int(nodes.value) * each:
+        problem = f"{total.value} tasks, but at most {each} on each of {nodes.value} nodes: sbatch refuses the script"
+        yield total.line, problem, f"Remove --ntasks, or write --ntasks={int(nodes.value) * each}."
 
 
 def rule_repeated_option(job: ScriptContext) -> Iterator[Fault]:

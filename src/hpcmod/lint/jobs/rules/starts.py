@@ -87,6 +87,9 @@ def rule_mpirun(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_idle_tasks(job: ScriptContext) -> Iterator[Fault]:
     option, nodes, partition = (job.option(name) for name in ("ntasks", "nodes", "partition"))
+    most = (job.number("nodes") or 0) * (job.number("ntasks-per-node") or 0)
+    if option and 0 < (job.number("ntasks") or 0) < most:
+        yield option.line, f"{option.value} tasks on nodes for {most}: --ntasks sets the total", "Remove --ntasks."
     programs = [call for call in job.calls if call.name not in _SETUP]
     placed = job.option("nodes", "ntasks-per-node", "exclusive", "gpus-per-task", "nodelist", "mincpus")
     by_core = partition and partition.value in ("core", "node", "devcore")  # of UPPMAX: on one node
