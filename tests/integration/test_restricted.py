@@ -56,6 +56,7 @@ def test_a_restricted_container_with_a_licence(module_env: ModuleTool, tiny_sif:
     for words in (
         *(["exec", "Toy", "true"], ["add", "Toy", "einops"], ["kernel", "Toy"], ["jupyter", "Toy", "--here"]),
         *(["job", "Toy", "-N", "1", "true"], ["install", "Toy/1.0"], ["verify", "Toy"]),
+        *(["compat", "Toy"], ["doctor", "Toy"], ["packages", "Toy"], ["info", "Toy", "--diff", "Toy"]),
     ):
         refused = site.hpcmod(*words, **home)
         assert (refused.returncode, text in " ".join(refused.stderr.split())) == (7, True), words

@@ -20,7 +20,7 @@ CEILINGS = {
     "src/hpcmod/images": 9956,
     "src/hpcmod/modules": 5400,
     "src/hpcmod/compat": 3439,
-    "src/hpcmod/catalogue": 12122,  # a file of its own for what changes in words
+    "src/hpcmod/catalogue": 12140,  # what an image for a group contains is told its members only
     "src/hpcmod/jobs": 3330,
     "src/hpcmod/doctor": 1901,
     "src/hpcmod/packages": 6830,
@@ -35,16 +35,16 @@ CEILINGS = {
     "tests/e2e": 2842,
     "tests/faults": 1845,
     "tests/fuzz": 700,
-    "tests/integration": 12452,
+    "tests/integration": 12453,  # verbs for a restricted image
     "tests/jobs": 2610,
     "tests/logs": 1366,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53530,  # tasks below the limit of their nodes
+    "tests/unit": 53552,  # who sees what of a restricted container
     "docs": 122,
     "docs/examples": 516,
     "docs/explanation": 1072,  # locks on full disks
-    "docs/how-to": 4311,
+    "docs/how-to": 4318,  # what who sees of a restricted container
     "docs/reference": 1771,
     "docs/tutorial": 350,
     "runscripts": 6500,

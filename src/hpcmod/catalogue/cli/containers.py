@@ -226,13 +226,15 @@ def find_copy(here: Here, text: str) -> Installed:
 
     If there is none, it may be an installation of the user whose modulefile was deleted.
 
-    Raises NotFoundError if it is not installed.
+    Raises NotFoundError if it is not installed; LackingError if only others may use it.
     """
     broken = find_broken(here, text)
     if broken:
         return broken
-    module, _ = find_meant(here, text)
+    module, container = find_meant(here, text)
     copies = here.copies(module)
+    if container and (copies is None or here.is_published(copies.meant)):
+        container.read_if_allowed()
     if copies is None:
         raise NotFoundError(f"{module} is not installed here", f"Install it: hpcmod install {sh_word(module)}")
     return copies.meant

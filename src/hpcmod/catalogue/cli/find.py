@@ -27,7 +27,7 @@ from hpcmod.catalogue.finding.copies import Copies, loading_lines
 from hpcmod.catalogue.finding.find import NO_CATALOGUE, Container, did_you_mean
 from hpcmod.catalogue.finding.listing import ELSEWHERE, READY, Listed
 from hpcmod.catalogue.records.store import is_refused
-from hpcmod.catalogue.values.record import CatalogueRecord, ContainerContent, refusal
+from hpcmod.catalogue.values.record import CatalogueRecord, ContainerContent, for_all, refusal
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import (
     format_size,
@@ -201,14 +201,15 @@ def info_verb(container: str, other: str | None, site: str | None, as_json: bool
 
 def _show_published(here: Here, published: Container, copies: Copies | None, *, as_json: bool) -> None:
     record = published.read()
+    refused = is_refused(published.catalogue, record)
+    record = for_all(record) if refused else record
     advisories = _advisories(here, record)
     if as_json:
         directory, installed = published.catalogue.directory, _list_copies(here, copies)
         print_json(PublishedContainer(record, record.tested, directory, advisories, installed))
         return
     command = _loading(copies.meant) if copies else f"hpcmod install {record.module}"
-    if is_refused(published.catalogue, record):
-        command = refusal(record)
+    command = refusal(record) if refused else command
     rows = [
         *_describe(record),
         ("to use it", command if record.state != "retired" else ""),
@@ -376,7 +377,7 @@ def _show_values(change: ContainerDifference, *, brief: bool) -> str:
 def _describe_known(here: Here, text: str) -> CatalogueRecord:
     """Return the record of a container with the user's packages; one that is only installed is read from its image."""
     try:
-        record = find_published(here, text).read()
+        record = find_published(here, text).read_if_allowed()
     except NotFoundError:
         own = find_own(here, text)
         if own is None:

@@ -17,14 +17,14 @@ import click
 from hpcmod.catalogue.cli.containers import complete_image, find_copy, look_around
 from hpcmod.catalogue.finding.find import find_container
 from hpcmod.catalogue.publishing.trial import CheckRun, repeat_checks
-from hpcmod.catalogue.records.store import Catalogue, find_catalogues, is_refused
-from hpcmod.catalogue.values.record import CatalogueRecord, refusal
+from hpcmod.catalogue.records.store import Catalogue, find_catalogues
+from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.findings import Findings, show_findings
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_json, print_wrapped, tell
-from hpcmod.core.errors import BadInputError, CheckFailedError, LackingError, NotFoundError
+from hpcmod.core.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.core.fs.checksums import parse_sha256
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.registry import offered
@@ -120,9 +120,7 @@ def _verify_container(flags: VerifyFlags) -> None:
         return
     container = find_container(catalogues, flags.image)
     _refuse_keys(flags)
-    record = container.read()
-    if is_refused(container.catalogue, record):
-        raise LackingError(refusal(record))
+    record = container.read_if_allowed()
     with ProgressLine(container.module) as progress:
         findings = list(verify_container(container.catalogue, record, progress=progress))
     if flags.checks:

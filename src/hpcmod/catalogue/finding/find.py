@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.records.store import Catalogue, is_refused
 from hpcmod.core.errors import LackingError, NotFoundError
 from hpcmod.core.values.facts import architecture_name
 from hpcmod.core.values.text import is_file_name
@@ -34,6 +34,15 @@ class Container(NamedTuple):
     def read(self) -> CatalogueRecord:
         """Return the container's record."""
         return self.catalogue.read(self.name, self.version)
+
+    def read_if_allowed(self) -> CatalogueRecord:
+        """Return the container's record; raise LackingError if its image is for a group without this user."""
+        from hpcmod.catalogue.values.record import refusal
+
+        record = self.read()
+        if is_refused(self.catalogue, record):
+            raise LackingError(refusal(record))
+        return record
 
 
 def find_container(

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hpcmod.catalogue.records.index import Index, IndexEntry
-from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.records.store import Catalogue, is_unreadable
 from hpcmod.modules import Installed
 
 READY, AVAILABLE, ELSEWHERE, RESTRICTED = "ready", "available", "elsewhere", "restricted"
@@ -68,9 +68,8 @@ def list_containers(
 
 def _of_entry(entry: IndexEntry, catalogue: Catalogue, own: dict[str, Installed], *, fits: bool, here: bool) -> Listed:
     yours = entry.module in own
-    image = catalogue.images / entry.sif
     place = AVAILABLE if fits else ELSEWHERE
-    if fits and os.access(image, os.F_OK) and not os.access(image, os.R_OK):
+    if fits and is_unreadable(catalogue, entry.sif):
         place, here = RESTRICTED, False
     return Listed(
         entry.module,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hpcmod.catalogue.records.index import Index, IndexEntry
+from hpcmod.catalogue.records.store import is_unreadable
 from hpcmod.core.values.facts import Package, comparable_name
 from hpcmod.modules import Installed
 
@@ -68,13 +69,15 @@ def _search(indexes: Sequence[Index], fits: Callable[[str], bool], version: str,
     hidden: set[str] = set()
     for index in indexes:
         if wanted and not version:
-            found = (_hit(index, entry) for entry in index.entries if wanted in _text_of(entry))
-            named |= {hit.module: hit for hit in found if hit.module not in hidden}
+            found = (_for_user(index, entry) for entry in index.entries if wanted in _text_of(entry))
+            visible = (entry for entry in found if entry.module not in hidden and wanted in _text_of(entry))
+            named |= {entry.module: _hit(index, entry) for entry in visible}
         packages: dict[IndexEntry, list[Package]] = {}
         for entry, package in index.find_packages(fits):
             if entry.module not in hidden and package.version.startswith(version):
                 packages.setdefault(entry, []).append(package)
-        inside |= {entry.module: _hit(index, entry, fitting) for entry, fitting in packages.items()}
+        readable = (entry for entry in packages if not is_unreadable(index.catalogue, entry.sif))
+        inside |= {entry.module: _hit(index, entry, packages[entry]) for entry in readable}
         hidden |= {entry.module for entry in index.entries}
     first = [inside.get(module, hit) for module, hit in named.items()]
     return [*first, *(hit for module, hit in inside.items() if module not in named)]
@@ -93,6 +96,11 @@ def _search_installed(
         named = bool(wanted) and not version and wanted in _plain(" ".join((copy.module, *targets)))
         if named or packages:
             yield Hit(copy.module, "", "published", tuple(packages), targets)
+
+
+def _for_user(index: Index, entry: IndexEntry) -> IndexEntry:
+    """Return an entry without what its image contains, if this user may not read that."""
+    return entry._replace(targets="") if is_unreadable(index.catalogue, entry.sif) else entry
 
 
 def _text_of(entry: IndexEntry) -> str:

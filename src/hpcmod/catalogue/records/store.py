@@ -228,8 +228,13 @@ def user_catalogue(environ: Mapping[str, str]) -> Path | None:
 
 def is_refused(catalogue: Catalogue, record: CatalogueRecord) -> bool:
     """Return whether the image of a container is restricted to a group and this user may not read it."""
-    image = catalogue.images / record.sif
-    return bool(record.readers) and os.access(image, os.F_OK) and not os.access(image, os.R_OK)
+    return bool(record.readers) and is_unreadable(catalogue, record.sif)
+
+
+def is_unreadable(catalogue: Catalogue, sif: str) -> bool:
+    """Return whether this user may not read an image of a catalogue, by its file name; False if it does not exist."""
+    image = catalogue.images / sif
+    return os.access(image, os.F_OK) and not os.access(image, os.R_OK)
 
 
 def software_of(catalogue: Catalogue, record: CatalogueRecord) -> Path:

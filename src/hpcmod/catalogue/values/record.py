@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import Package
@@ -144,6 +144,16 @@ def refusal(record: CatalogueRecord) -> str:
     """Return the message for users who may not read the image: one line, with a contact."""
     ask = record.publication.publisher or "your site's support"
     return terminal(f"{record.module} is restricted to the group {record.readers}; to get access, ask {ask}")
+
+
+def for_all(record: CatalogueRecord) -> CatalogueRecord:
+    """Return a record without what only its readers may learn, if it has any: `hpcmod ls` tells all the rest."""
+    if not record.readers:
+        return record
+    of = record.publication
+    known = Publication(site=of.site, description=of.description, publisher=of.publisher)
+    shown = replace(record, content=ContainerContent(), publication=known, checks=(), sif="", sha256="")
+    return replace(shown, notice=replace(record.notice, reason=""))
 
 
 def check_record(record: CatalogueRecord, where: str = "record") -> None:

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
@@ -19,7 +18,7 @@ from hpcmod.catalogue.text.page import Documentation
 from hpcmod.catalogue.values.advisory import Advisory
 from hpcmod.catalogue.values.container_page import ContainerPage, Example, PageRow, make_problem, page_address
 from hpcmod.catalogue.values.order import release_key
-from hpcmod.catalogue.values.record import CatalogueRecord, ContainerContent, Publication
+from hpcmod.catalogue.values.record import CatalogueRecord, for_all
 from hpcmod.catalogue.visible.advisories import read_advisories
 from hpcmod.catalogue.visible.kept import read_module
 from hpcmod.core.errors import BadInputError, NotFoundError
@@ -64,7 +63,7 @@ def make_documentation(
     `now`: Seconds since 1970.
     `tell`: Called with a line for the user about each advisory that cannot be read, and so is on no page.
     """
-    found = {module: (of, _for_all(record)) for module, (of, record) in _read_records(catalogues).items()}
+    found = {module: (of, for_all(record)) for module, (of, record) in _read_records(catalogues).items()}
     records = [record for _, record in found.values()]
     pairs = ((old, new) for old, new in zip(records, records[1:]) if not (old.readers or new.readers))
     previous = {new.module: old for old, new in pairs if old.name == new.name}
@@ -92,31 +91,18 @@ def make_documentation(
 
 
 def find_with_package(catalogues: Sequence[Catalogue], package: str) -> list[tuple[CatalogueRecord, Path]]:
-    """Return the containers that load and have a Python package, newest version first, with their directories.
+    """Return the containers that load for all and have a Python package, newest version first, with their directories.
 
     Raises NotFoundError if there is none.
     """
     found = _read_records(catalogues)
-    records = [record for _, record in found.values() if record.state != "retired" and _has_package(record, package)]
+    listed = (for_all(record) for _, record in found.values() if record.state != "retired")
+    records = [record for record in listed if any(each.name == package for each in record.content.packages)]
     if not records:
         raise NotFoundError(
             f"no container of the catalogue has {package}", f"Publish one whose image has the Python package {package}."
         )
     return [(record, software_of(found[record.module][0], record)) for record in _newest_first(records)]
-
-
-def _has_package(record: CatalogueRecord, name: str) -> bool:
-    return any(package.name == name for package in record.content.packages)
-
-
-def _for_all(record: CatalogueRecord) -> CatalogueRecord:
-    """Return a record without what only its readers may learn, if it has any: `hpcmod ls` tells all the rest."""
-    if not record.readers:
-        return record
-    of = record.publication
-    known = Publication(site=of.site, description=of.description, publisher=of.publisher)
-    shown = replace(record, content=ContainerContent(), publication=known, checks=(), sif="", sha256="")
-    return replace(shown, notice=replace(record.notice, reason=""))
 
 
 def _read_records(catalogues: Sequence[Catalogue]) -> dict[str, tuple[Catalogue, CatalogueRecord]]:

@@ -125,6 +125,24 @@ def test_search_and_info_tell_what_an_image_is_built_for(site: Catalogue) -> Non
     assert json.loads(hpcmod("info", "Gpu/1", "--json").stdout)["container"]["targets"] == ["gfx90a", "zen3"]
 
 
+def test_search_and_info_tell_those_outside_its_group_no_more_of_a_container_than_ls(site: Catalogue) -> None:
+    put(site, make_record("Solver/1", readers="chemists", packages=(Package("secret", "1"),), targets=("sm_90",)))
+    image = site.images / "Solver-1.sif"
+    image.parent.mkdir()
+    image.touch()
+    assert "Solver/1 secret 1" in lines("search", "secret")
+    image.chmod(0)
+    assert lines("search", "solver") == ["Solver/1"]
+    assert [hpcmod("search", text).exit_code for text in ("secret", "sm_90")] == [3, 3]
+    ask = "Solver/1 is restricted to the group chemists; to get access, ask your site's support"
+    said = lines("info", "Solver")
+    assert f"to use it: {ask}" in said
+    assert not [line for line in said if "secret" in line or "sm_90" in line]
+    assert json.loads(hpcmod("info", "Solver", "--json").stdout)["container"]["packages"] == []
+    compared = hpcmod("info", "PyTorch", "--diff", "Solver")
+    assert (compared.exit_code, compared.stdout, ask in " ".join(compared.stderr.split())) == (7, "", True)
+
+
 def test_diff_is_a_line_a_difference(site: Catalogue) -> None:
     put(site, make_record("PyTorch/2.8", packages=(Package("torch", "2.8"),), size=1))
     said = lines("info", "PyTorch/2.7.1", "--diff", "PyTorch/2.8")

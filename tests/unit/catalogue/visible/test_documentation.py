@@ -15,12 +15,13 @@ from hpcmod.catalogue.values.container_page import ContainerPage, PageRow
 from hpcmod.catalogue.values.record import Check, Publication, refusal
 from hpcmod.catalogue.visible.documentation import (
     MARK,
+    find_with_package,
     make_documentation,
     make_examples,
     page_files,
     write_documentation,
 )
-from hpcmod.core.errors import BadInputError
+from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.resources import module_templates
 from hpcmod.core.values.facts import Package
 from hpcmod.machine.machine import load_site
@@ -154,6 +155,8 @@ def test_a_page_of_a_restricted_container_says_whom_to_ask_and_how_to_accept_its
     assert [name for name, text in texts.items() if x in text or closed.sha256 in text] == []
     assert "restricted to the group chemists; to get access, ask ada@login1" in texts["containers/Solver/3.2.html"]
     assert '<span class="state published">restricted</span>' in texts["index.html"]
+    with pytest.raises(NotFoundError):  # nor is it in an app that all users of a portal see
+        find_with_package([catalogue], x)
 
 
 def test_a_container_that_does_not_load_any_more_has_no_examples() -> None:
