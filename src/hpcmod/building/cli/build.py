@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from hpcmod.building.shipped import shipped_recipes
+from hpcmod.building.values.build_plan import with_compression
 from hpcmod.building.values.recipe import ARCHITECTURES, CHOICES, Recipe, parse_recipe
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.flags import nested, with_flags
@@ -220,9 +221,8 @@ def _plan(flags: BuildFlags, architecture: str) -> BuildPlan:
     from hpcmod.building.ingredients import find_recipe, plan_own, plan_recipe
 
     request, recipe = _request(flags.recipe, architecture), find_recipe(flags.source, flags.dockerfile)
-    if recipe:
-        return plan_recipe(recipe, request, store=_source_store(flags))
-    return plan_own(Path(flags.source), request, dockerfile=flags.dockerfile)
+    own = None if recipe else plan_own(Path(flags.source), request, dockerfile=flags.dockerfile)
+    return with_compression(own or plan_recipe(recipe, request, store=_source_store(flags)), flags.compression)
 
 
 def _request(flags: RecipeFlags, architecture: str) -> BuildRequest:
@@ -278,6 +278,7 @@ def _build(flags: BuildFlags) -> None:
             options = prepare_build(plan, _output(plan, flags), options=options)
         with ProgressLine(flags.source) as progress:
             plan = gather(recipe, _request(flags.recipe, here), store=_source_store(flags), progress=progress)
+            plan = with_compression(plan, flags.compression)
     out = _output(plan, flags)
     with ProgressLine(out.name) as progress:
         built = build_image(plan, out, options=options, progress=progress)

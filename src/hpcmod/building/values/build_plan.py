@@ -108,3 +108,11 @@ def with_fingerprint(plan: BuildPlan, *, contents: str) -> BuildPlan:
     text = json.dumps([values, sorted(inside for _, inside in plan.inputs), contents], sort_keys=True)
     fingerprint = hashlib.sha256(text.encode()).hexdigest()
     return replace(plan, fingerprint=fingerprint, labels=(*plan.labels, ("org.hpcmod.fingerprint", fingerprint)))
+
+
+def with_compression(plan: BuildPlan, compression: str | None) -> BuildPlan:
+    """Return the plan with a compression that the user chose, if any: no SIF with another one is reused for it."""
+    if not compression:
+        return plan
+    options = (*plan.options, ("compression", compression))
+    return with_fingerprint(replace(plan, options=options, labels=plan.labels[:-1]), contents=plan.fingerprint)

@@ -40,6 +40,14 @@ def test_a_dry_run_is_the_plan_and_json_has_all_of_it_but_the_scripts() -> None:
     assert "script" not in plan["steps"][0]
 
 
+def test_an_image_with_a_compression_of_your_own_is_another_one() -> None:
+    asked = ("build", "pytorch-cpu", "--set", "index=https://127.0.0.1:1/simple", "--dry-run", "--json")
+    plain, packed = (json.loads(hpcmod(*asked, *more).stdout) for more in ((), ("--compression", "gzip:9")))
+    assert packed["fingerprint"] not in ("", plain["fingerprint"])
+    assert dict(packed["labels"])["org.hpcmod.fingerprint"] == packed["fingerprint"]
+    assert dict(packed["options"])["compression"] == "gzip:9"
+
+
 def test_extras_may_be_named_with_commas_and_one_by_one() -> None:
     one = hpcmod("build", "pytorch-ngc-ofi", "--with", "nccl,nccl-tests", "--dry-run", "--arch", "amd64").stdout
     two = hpcmod(
