@@ -24,7 +24,7 @@ CEILINGS = {
     "src/hpcmod/jobs": 3330,
     "src/hpcmod/doctor": 1901,
     "src/hpcmod/packages": 6830,
-    "src/hpcmod/building": 2717,
+    "src/hpcmod/building": 2726,  # an image with a compression of your own is another one
     "src/hpcmod/notebooks": 1226,
     "src/hpcmod/runs": 7071,
     "src/hpcmod/lint": 2600,
@@ -40,11 +40,11 @@ CEILINGS = {
     "tests/logs": 1366,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53552,  # who sees what of a restricted container
+    "tests/unit": 53562,  # a compression of your own; the cure in an environment
     "docs": 122,
     "docs/examples": 516,
     "docs/explanation": 1072,  # locks on full disks
-    "docs/how-to": 4318,  # what who sees of a restricted container
+    "docs/how-to": 4322,  # what eb says after an environment was activated
     "docs/reference": 1771,
     "docs/tutorial": 350,
     "runscripts": 6500,

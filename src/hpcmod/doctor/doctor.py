@@ -90,9 +90,9 @@ def _check_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
     on_path = which("eb", environ)
     yield Finding(OK, "eb", eb if on_path else f"{eb}, which `hpcmod install` uses; it is not on PATH")
     yield from _check_tool_of_eb(environ)
-    reason = why_no_easyblock(environ)
-    known = Finding(OK, "easyblock", f"{eb} knows ContainerModule")
-    yield Finding(FAIL, "easyblock", reason, 'eval "$(hpcmod site env)"') if reason else known
+    why = why_no_easyblock(environ)
+    cure = 'eval "$(hpcmod site env)"' + ", or for the eb of your site: deactivate" * bool(environ.get("VIRTUAL_ENV"))
+    yield Finding(FAIL, "easyblock", why, cure) if why else Finding(OK, "easyblock", f"{eb} knows ContainerModule")
 
 
 def _check_robot_paths(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Finding]:

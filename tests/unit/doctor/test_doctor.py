@@ -82,6 +82,8 @@ def test_an_eb_that_fails_is_reported_once(sound: dict[str, str], tmp_path: Path
     make_program(tmp_path / "eb", f'#!/bin/sh\necho "{said}" >&2; exit 1\n')
     assert subjects({**sound, "MODULES_CMD": "/modulecmd", "LMOD_CMD": ""}) == ["easyblock"]
     assert found(sound, "easyblock").found.startswith("EASYBUILD_INCLUDE_EASYBLOCKS is set")
+    cure = 'eval "$(hpcmod site env)", or for the eb of your site: deactivate'
+    assert found({**sound, "VIRTUAL_ENV": "/venv"}, "easyblock").cure == cure
 
 
 def test_an_eb_beside_hpcmod_that_is_not_on_path_is_used(
