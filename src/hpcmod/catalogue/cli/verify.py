@@ -23,7 +23,7 @@ from hpcmod.core.cli.findings import Findings, show_findings
 from hpcmod.core.cli.output import json_option
 from hpcmod.core.fs.ownership import user_name
 from hpcmod.core.text.quote import sh_word
-from hpcmod.core.values.finding import FAIL, OK, Finding
+from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 
 _SHOWN = 20  # wrong modes listed individually
 
@@ -56,10 +56,11 @@ def _check_modes(catalogue: Catalogue, *, fix: bool) -> Iterator[Finding]:
     left = list(set_modes(catalogue, wrong)) if fix else [(wrong_mode, "") for wrong_mode in wrong]
     for entry, reason in left[:_SHOWN]:
         cure = _cure(entry, reason, catalogue.images)
-        yield Finding(FAIL, "modes", f"{entry.path}: {entry.found}, expected {entry.wanted}", cure)
+        level, wanted = (WARN, "of no container") if entry.spare else (FAIL, f"expected {entry.wanted}")
+        yield Finding(level, "modes", f"{entry.path}: {entry.found}, {wanted}", cure)
     if len(left) > _SHOWN:
         yield Finding(FAIL, "modes", f"{len(left) - _SHOWN} more")
-    unproven = [entry for entry, _ in left if entry.anchor is None and not entry.record]
+    unproven = [entry for entry, _ in left if not (entry.anchor or entry.record or entry.spare)]
     if unproven:
         cure = f"If these files belong to the catalogue: {_setting(unproven)}; otherwise move them away"
         yield Finding(FAIL, "modes", f"{len(unproven)} of them not set by --fix-modes: {UNPROVEN}", cure)
@@ -68,6 +69,8 @@ def _check_modes(catalogue: Catalogue, *, fix: bool) -> Iterator[Finding]:
 
 
 def _cure(wrong: WrongMode, reason: str, images: Path) -> str:
+    if wrong.spare:
+        return "It stays closed. Publish it, or leave it to: hpcmod catalogue gc"
     if wrong.anchor is None:
         # one command for all others follows
         return _publishing(images, wrong.record, wrong.found.split()[-1]) if wrong.record else ""

@@ -6,7 +6,7 @@ import errno
 import grp
 import os
 import stat
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,6 +47,8 @@ class WrongMode:
     """Why it may be set; None if it is not proven to be the catalogue's, so that no one is given access to it."""
     record: CatalogueRecord | None = None
     """The container of an image that only a group may read now; if there is no anchor, publishing it again sets it."""
+    spare: bool = False
+    """Whether it is an image of no container that others may not read, as after an undo: it is opened to no one."""
 
 
 def find_wrong_modes(
@@ -76,18 +78,16 @@ def find_wrong_modes(
             is_root = path == catalogue.directory
             status = path.lstat()
             found = _compare(path, status, root, readers=restricted.get(path.name), is_root=is_root)
-            if found and not (since is None and _is_left(path, status, images)):
+            mode, is_left = stat.S_IMODE(status.st_mode), path.suffix == ".sif" and path.name not in images
+            if found and not (since is None and is_left and mode == FOR_GROUP):  # `gc` removes it
                 is_new = since is not None and status.st_uid == os.geteuid() and status.st_mtime >= since
                 is_safe = is_new or _only_closes(status, found)
-                is_for_group = stat.S_IMODE(status.st_mode) == FOR_GROUP and status.st_gid not in usual and not opens
-                anchor = None if is_for_group else evidence.find(path, status)
+                is_for_group = mode == FOR_GROUP and status.st_gid not in usual and not opens
+                spare = since is None and is_left and not mode & 0o044
+                anchor = None if is_for_group or spare else evidence.find(path, status)
                 record = images.get(path.name) if is_for_group else None
-                yield replace(found, anchor=Anchor(path, inode_of(status)) if is_safe else anchor, record=record)
-
-
-def _is_left(path: Path, status: os.stat_result, images: Container[str]) -> bool:
-    """Return whether a path is an image for a group that belongs to no container, as after an undo: `gc` removes it."""
-    return path.suffix == ".sif" and path.name not in images and stat.S_IMODE(status.st_mode) == FOR_GROUP
+                anchor = Anchor(path, inode_of(status)) if is_safe else anchor
+                yield replace(found, anchor=anchor, record=record, spare=spare and not anchor)
 
 
 def _only_closes(status: os.stat_result, wrong: WrongMode) -> bool:

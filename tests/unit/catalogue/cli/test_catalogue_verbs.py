@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.core.cli.main import main
+from hpcmod.core.fs.ownership import group_name
 from hpcmod.images import Sif
 from tests.plans import FACTS
 from tests.unit.catalogue.rendered import make_rendered, visible
@@ -76,7 +77,9 @@ def test_what_fix_modes_leaves_is_set_by_one_command_that_verify_names_at_once(s
         done = call(shop.directory, *words)
         assert (done.exit_code, "To set modes" in done.stdout) == (1, False)
         command = done.stdout.partition("If these files belong to the catalogue: ")[2].partition("; otherwise")[0]
-        assert command.startswith("chmod 664 ")
+        assert (command.startswith("chmod 664 "), "new.sif" in command) == (True, False)
+        assert f"{shop.images / 'new.sif'}: -rw------- {group_name(os.getegid())}, of no container" in done.stdout
+        assert "Publish it, or leave it to: hpcmod catalogue gc" in " ".join(done.stdout.split())
     subprocess.run(["bash", "-c", command], check=True)
     assert "fail modes" not in " ".join(call(shop.directory, "verify").stdout.split())
 

@@ -112,6 +112,8 @@ def test_an_image_for_a_group_that_an_undone_publication_left_is_opened_to_no_on
     assert names(shop) == []
     image.chmod(0o600)
     assert names(shop) == ["images/Toy-2.0.sif"]
+    list(fix_modes(shop, find_wrong_modes(shop)))
+    assert image.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may set every mode")
