@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, HINT, KINDS, SYMPTOM
-from hpcmod.runs.values.endings.events import EXCEPTION, EXIT, FAULT, Event
+from hpcmod.runs.values.endings.events import EXCEPTION, EXIT, FATAL, FAULT, Event
 from hpcmod.runs.values.endings.origin import show_ranks
-from hpcmod.runs.values.endings.statuses import ABORTED, CURES, KILLED, TERMINATED
+from hpcmod.runs.values.endings.statuses import ABORTED, CURES, KILLED, TERMINATED, parse_outcome
 
 _GENERAL = (EXCEPTION, EXIT, FAULT)
 """What no rule knows: it explains nothing after the failure of another rank."""
@@ -216,12 +216,19 @@ def _repeats(group: Group, chosen: Group | None) -> bool:
     return chosen is not None and group.rule == EXCEPTION and (group.title, group.place) == (chosen.title, chosen.place)
 
 
-def _with_victim(group: Group, groups: Iterable[Group]) -> Group:
-    """Return a group with the rank and host that were killed: the kernel's signal is all that srun reports of them."""
-    if group.rule != _OUT_OF_MEMORY or group.ranks:
+def _with_victim(group: Group, groups: Sequence[Group]) -> Group:
+    """Return a group with the ranks and hosts that a signal ended: srun reports the signal, and nothing else of them.
+
+    All stacks without a label together are theirs if they are as many.
+    """
+    if group.ranks or group.rule not in (_OUT_OF_MEMORY, FAULT):
         return group
-    killed = next((other for other in groups if other.rule == EXIT and other.signal == KILLED), None)
-    return replace(group, ranks=killed.ranks, hosts=killed.hosts) if killed else group
+    ended = parse_outcome(group.title.removeprefix(f"{FATAL}: ")) if group.rule == FAULT else (0, KILLED)
+    killed = [other for other in groups if other.rule == EXIT and (0, other.signal) == ended]
+    stacks = [other.count for other in groups if other.rule == FAULT]
+    if not killed or (group.rule == FAULT and not len(killed[0].ranks) == sum(stacks) == group.count):
+        return group
+    return replace(group, ranks=killed[0].ranks, hosts=killed[0].hosts)
 
 
 def _with_address(group: Group, *, several: bool) -> Group:

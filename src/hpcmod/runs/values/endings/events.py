@@ -16,6 +16,8 @@ from hpcmod.runs.values.endings.traceback import Raised, find_exceptions
 
 EXCEPTION, EXIT, FAULT = "python-exception", "task-exit", "python-fault"
 """Names of endings that no rule knows: an exception of Python, the exit of tasks, a stack of its fault handler."""
+FATAL = "Fatal Python error"
+"""Beginning of what the fault handler prints, and of the title of such an ending."""
 
 _UNSURE = "They were printed at the same time into one file without the rank in front, so no line of them is certain."
 _LABEL = "Read them from this line on. Next time: `srun --label`, with `hpcmod job` --env SLURM_LABELIO=1."
@@ -171,13 +173,13 @@ def _faults(log: Log, lines: Sequence[str]) -> Iterator[Event]:
     """Yield what processes did when a fault ended them."""
     for number, name, state in read_dumped_stacks(lines):
         if state is None:
-            event = _event(log, lines, number, _MIXED.kind, FAULT, f"Fatal Python error: {name}: {_MIXED.title}")
+            event = _event(log, lines, number, _MIXED.kind, FAULT, f"{FATAL}: {name}: {_MIXED.title}")
             yield replace(event, ending=_MIXED)
             continue
         doing, waits = describe(state)
         aborted = CONSEQUENCE if waits else SYMPTOM  # by hand, or by a library that has said why
         kind = aborted if name == "Aborted" else CAUSE
-        event = _event(log, lines, number, kind, FAULT, f"Fatal Python error: {name}: {doing}")
+        event = _event(log, lines, number, kind, FAULT, f"{FATAL}: {name}: {doing}")
         yield replace(event, ranks=event.ranks if state.rank < 0 else (state.rank,))
 
 

@@ -260,6 +260,23 @@ def test_stacks_that_are_mixed_in_one_file_name_no_line(lines: str, mixed: int, 
     assert "read" in groups[0].title if "R" in seen else groups[0] is unsure or not mixed
 
 
+@pytest.mark.parametrize(
+    ("stacks", "ended", "who"),
+    [
+        (1, "nid001: task 1: Aborted", "rank 1 on nid001"),  # as srun 22.05 printed
+        (1, "nid001: task 1: Aborted (core dumped)", "rank 1 on nid001"),
+        (2, "nid001: tasks 0,3: Aborted", "ranks 0 and 3 on nid001"),
+        (1, "nid001: tasks 0-1: Aborted", ""),
+        (1, "nid001: task 1: Terminated", ""),
+        (0, "nid001: task 1: Aborted", "rank 1 on nid001"),
+    ],
+)
+def test_srun_names_the_rank_of_a_stack_without_a_label(stacks: int, ended: str, who: str) -> None:
+    text = "".join(FRAME_OF[letter] + "\n" for letter in "F-CR-" * stacks)
+    found = explain(f"{text}srun: error: {ended}\nsrun: error: nid002: tasks 2,4: Terminated\n")
+    assert found.cause and found.cause.who == who
+
+
 def test_a_crash_is_a_cause_wherever_it_happens_and_an_abort_after_a_timeout_is_none() -> None:
     crash = explain((STACK + WAITING).format(0, "Segmentation fault"))
     assert crash.cause and crash.cause.title.startswith("Fatal Python error: Segmentation fault: ")
