@@ -15,7 +15,7 @@ from tests.stack import CHECKOUT
 
 CEILINGS = {
     "src/hpcmod": 5,
-    "src/hpcmod/core": 5443,
+    "src/hpcmod/core": 5436,
     "src/hpcmod/machine": 4336,  # launchers that lint asked for in two places
     "src/hpcmod/images": 9956,
     "src/hpcmod/modules": 5400,
@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1366,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53584,  # ranks of stacks without labels
+    "tests/unit": 53585,  # an empty lock tells whose it is
     "docs": 122,
     "docs/examples": 516,
     "docs/explanation": 1072,  # locks on full disks

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import getpass
 import hashlib
 import json
 import os
@@ -28,7 +27,7 @@ from pathlib import Path
 from hpcmod.core.errors import FULL, BadInputError, BusyError
 from hpcmod.core.fs.anchored import anchored_at, renamed_in_errors
 from hpcmod.core.fs.beneath import closing
-from hpcmod.core.fs.ownership import explain_sticky
+from hpcmod.core.fs.ownership import explain_sticky, user_name
 from hpcmod.core.fs.temporary import clear_leftovers, start_of, temporary_name
 from hpcmod.core.log import Logger
 from hpcmod.core.values.json_form import parse_json
@@ -65,9 +64,9 @@ class Holder:
     @classmethod
     def me(cls) -> Holder:
         """Return the holder that describes this process."""
-        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        since, user = time.strftime("%Y-%m-%d %H:%M:%S"), user_name(os.getuid())
         pid = os.getpid()
-        return cls(socket.gethostname(), pid, _start_of(pid), _user_name(), since, _machine(), secrets.token_hex(8))
+        return cls(socket.gethostname(), pid, _start_of(pid), user, since, _machine(), secrets.token_hex(8))
 
     def is_dead(self) -> bool:
         """Return whether the process is known to be gone; False where that cannot be known from here."""
@@ -85,13 +84,6 @@ class Holder:
     def __str__(self) -> str:
         """Describe the process for a message."""
         return f"process {self.pid} of {self.user} on {self.host}, since {self.since}"
-
-
-def _user_name() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user without an entry in passwd
-        return f"user {os.getuid()}"
 
 
 def _start_of(pid: int) -> str:
@@ -163,7 +155,8 @@ def _look(path: Path) -> _Seen | None:
     try:
         holder = parse_json(Holder, text, "its content", limit=_LIMIT)
     except BadInputError as err:
-        raise _not_ours(path, err.message) from err
+        touched = f"{user_name(status.st_uid)} touched it {max(time.time() - status.st_mtime, 0):.0f} s ago"
+        raise _not_ours(path, err.message if text else f"empty, as on a full disk; {touched}") from err
     if not holder.pid:
         raise _not_ours(path, "the process ID is not valid")
     return _Seen(holder, (status.st_dev, status.st_ino), (status.st_mtime_ns, status.st_ctime_ns))

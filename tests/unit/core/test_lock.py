@@ -414,7 +414,8 @@ def test_without_space_for_its_text_a_lock_is_held_and_gets_it_later(
         held = ExitStack()
         held.enter_context(hold(path, tell=pytest.fail))
         assert (path.read_bytes(), is_held(path)) == (b"", True)
-        refused(path, str(path))
+        os.utime(path, (0, time.time() - 100))
+        assert re.search(r"empty, as on a full disk; \S+ touched it \d+ s ago", refused(path, str(path)).message)
     with held:
         limit = time.monotonic() + 5
         while not path.stat().st_size:
