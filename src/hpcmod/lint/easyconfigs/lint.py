@@ -11,7 +11,7 @@ from pathlib import Path
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.values.finding import FAIL, Finding
 from hpcmod.lint.easyconfigs import rules
-from hpcmod.lint.easyconfigs.context import LintContext, fault
+from hpcmod.lint.easyconfigs.rules import LintContext, fault
 
 _CONTAINER = re.compile(r"^\s*easyblock\s*=\s*['\"]Container|\.sif\b|\bdocker://|\boras://", re.MULTILINE)
 
