@@ -9,21 +9,20 @@ from hpcmod.core.values.finding import FAIL, WARN, Finding
 from hpcmod.lint.jobs.reading.calls import read_calls
 from hpcmod.lint.jobs.reading.context import Rule, ScriptContext
 from hpcmod.lint.jobs.reading.script import read_batch_script
-from hpcmod.lint.jobs.rules import binds, container, ends, options, ranks, settings, shell, slurm, starts
+from hpcmod.lint.jobs.rules import container, options, ranks, shell
 from hpcmod.machine.values.site import SLURM, Site
 
 RULES: dict[str, Rule] = {
     name.removeprefix("rule_").replace("_", "-"): rule
-    for part in (slurm, options, shell, ranks, starts, settings, container, binds, ends)
+    for part in (options, shell, ranks, container)
     for name, rule in vars(part).items()
     if name.startswith("rule_")
-}
-"""Every rule, by name: `no-wait` is `rule_no_wait`."""
+}  # every rule, by name: `no-wait` is `rule_no_wait`
 
 WASTEFUL = {
     "array-log", "billed-gpus", "cpus-per-gpu", "idle-tasks", "install-in-job", "mail-address", "missing-option",
     "no-cpus", "not-exported", "no-ranks", "refused-launcher", "registry-image", "repeated-option", "shared-gpus",
-    "unknown-setting",
+    "too-many-threads", "unknown-setting",
 }  # fmt: skip
 """Rules whose finding is a warning, said once in a script: likely slow or wasteful, or right if set elsewhere."""
 

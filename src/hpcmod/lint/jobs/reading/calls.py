@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hpcmod.lint.jobs.reading.options import SLURM_FLAGS, SLURM_SHORT, Option, read_options
-from hpcmod.lint.jobs.reading.script import BatchScript
+from hpcmod.lint.jobs.reading.names import SLURM_FLAGS, SLURM_SHORT
+from hpcmod.lint.jobs.reading.script import BatchScript, Option, read_options
 from hpcmod.lint.jobs.reading.syntax import Command, Document, Word, read_shell_commands
 from hpcmod.machine.values.site import RUNTIMES
 from hpcmod.modules.values.runtime_options import RUNTIME_FLAGS, RUNTIME_LETTERS, RUNTIME_SHORT
@@ -20,8 +20,7 @@ _WRAPPERS = {"timeout", "nohup", "numactl", "stdbuf", "nice", "ionice", "taskset
 _EXPANDED = re.compile(r"\b(\w+)\+?=[^;\s]{0,200}?(?<!\\)[$`]")
 """A variable whose value is expanded by the shell that reads the quotes, if within "..."."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?(\+?=)(.*)", re.DOTALL)
-_LISTED = re.compile(r"[^/.\s]\S* ")
-"""A value that consists of several words, rather than a path with spaces."""
+_LISTED = re.compile(r"[^/.\s]\S* ")  # A value that consists of several words, rather than a path with spaces
 _WHOLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _ARRAY = re.compile(r"\"?\$\{(\w+)\[[@*]\]\}\"?")
 
@@ -137,7 +136,6 @@ def _substitute(command: Command, known: Mapping[str, str], arrays: Mapping[str,
 
 
 def _value(text: str, known: Mapping[str, str]) -> str:
-    """Return the value of the variable that a word consists of; empty if it is none, or not known."""
     whole = _WHOLE.fullmatch(text)
     return known.get(whole[1] or whole[2], "") if whole else ""
 
@@ -159,7 +157,6 @@ def _told(text: Word, known: Mapping[str, str]) -> str:
 
 
 def _within(outer: Call, text: Word, command: Command) -> Call:
-    """Return a command that a shell runs as part of the call that starts this shell."""
     call = _read_call(replace(command, background=outer.background or command.background, places=outer.places))
     early = _EXPANDED.findall(text.text) if text.text.startswith('"') else ()
     return replace(
@@ -241,5 +238,5 @@ def _read_container(words: Sequence[Word]) -> tuple[ContainerCall, Sequence[Word
     verb = rest[0].plain if rest else ""
     if verb not in ("exec", "run", "shell"):
         return ContainerCall(verb, general, None), rest[1:]
-    options, left = read_options(rest[1:], RUNTIME_SHORT, RUNTIME_FLAGS, RUNTIME_LETTERS)
+    options, left = read_options(rest[1:], {**RUNTIME_SHORT, "s": "shell"}, RUNTIME_FLAGS, RUNTIME_LETTERS)
     return ContainerCall(verb, (*general, *options), left[0] if left else None), left[1:]

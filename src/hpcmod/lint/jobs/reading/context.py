@@ -9,38 +9,25 @@ from functools import cached_property
 from pathlib import Path
 
 from hpcmod.lint.jobs.reading.calls import Call, Variable, read_document
-from hpcmod.lint.jobs.reading.options import Option
-from hpcmod.lint.jobs.reading.script import BatchScript
+from hpcmod.lint.jobs.reading.names import OF_OPTIONS, TOOLS
+from hpcmod.lint.jobs.reading.script import BatchScript, Option
 from hpcmod.lint.jobs.reading.syntax import Word
 from hpcmod.machine.values.site import NodeType, Site
 
-Fault = tuple[int, str, str]
-"""Line, problem, cure."""
+Fault = tuple[int, str, str]  # line, problem, cure
 
 LAUNCHERS = ("torchrun", "deepspeed", "accelerate")
 DISTRIBUTED = ("conda-python-distributed", *LAUNCHERS)
 GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "gres", "tres-per-task")
 _TORCHRUN_MODULES = ("torch.distributed.run", "torch.distributed.launch")
-TOOLS = {
-    "basename", "cat", "cd", "chmod", "cp", "date", "dirname", "du", "echo", "env", "exit", "free", "grep", "head",
-    "hostname", "kill", "ln", "ls", "lscpu", "mkdir", "mktemp", "module", "ml", "mv", "nvidia-smi", "printenv",
-    "printf", "pwd", "rm", "rmdir", "rocm-smi", "rsync", "scontrol", "sed", "set", "sleep", "sort", "tail", "tar",
-    "tee", "test", "touch", "trap", "true", "ulimit", "uname", "uniq", "unset", "wait", "wc", "[", "[[", "for",
-    "return", "break", "continue", "let", "local", "read", "shift", "source", ".", ":", "!", "false", "awk", "cut",
-    "tr", "find", "xargs",
-    "sacct", "squeue", "scancel", "sstat", "seff", "sbcast", "which", "type", "id", "whoami", "tree", "curl", "wget",
-    "python-config", "numactl", "taskset", "stat", "getfattr", "lfs", "cmp", "diff", "gzip", "gunzip", "zip", "unzip",
-    "sha256sum", "md5sum", "jq", "sync", "disown", "eval", "select_gpu", "pkill",
-}  # fmt: skip
-"""Utilities that a script runs: one core is enough for them, and they need no libraries of the user."""
 _LOADS = re.compile(r"(?:try[-_]?)?(?:add?|load?)(?:-any)?|try|sw(?:ap|itch)?")
 MODULE_COMMAND = re.compile(
     r"ad|ali|appe|apr|auto|av|cache|cat|clea|conf|del|des|dis|edi|era|gd|getd|h(?:elp?)?$|info-|init|is[-_aAlL]|"
     r"k(?:ey.*)?$|ld$|l(?:is?)?$|lin|list|lo$|loa|mcc?$|mod-|ov|path|prepe|pu|re[flms]|r$|rm$|s$|sav|sd$|sea|set[de]|"
     r"sh$|sho|sh-|sl$|sou|sp$|spi|sta[st]|sw|table|tes|try|un|up|use?$|variant|w$|wh"
-)
-"""How the commands of Lmod and Environment Modules begin, both of which accept abbreviations."""
+)  # how the commands of Lmod and Environment Modules begin, both of which accept abbreviations
 _PLACEHOLDER = re.compile(r"(?<![<\w(])<[A-Za-z](?:[\w ./-]*[\w/])?>(?![(&])|(?<=/)<[A-Za-z]\w*>")
+_USED = re.compile(r"\$(?:\{(\w+)([^}]*)\}|(\w+))")
 _REFERENCE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
@@ -63,6 +50,11 @@ class ScriptContext:
         return tuple(call for script in scripts for call in read_document(script))
 
     @cached_property
+    def body(self) -> str:
+        """Return the lines that bash runs, without comments and here-documents."""
+        return "\n".join(line for _, line in self.script.code)
+
+    @cached_property
     def own(self) -> tuple[Call, ...]:
         """Return the calls of the batch script itself, without what `bash -c` runs."""
         return tuple(call for call in self.calls if not call.inner)
@@ -77,6 +69,10 @@ class ScriptContext:
     def settings(self) -> tuple[tuple[Variable, Call], ...]:
         """Return the variables that the script, its steps and the scripts that it writes set, each with its call."""
         return tuple((variable, call) for call in (*self.calls, *self.written) for variable in call.variables)
+
+    def assigned(self, name: str) -> list[Variable]:
+        """Return where a variable is set."""
+        return [variable for variable, _ in self.settings if variable.name == name]
 
     @cached_property
     def sources(self) -> bool:
@@ -99,7 +95,9 @@ class ScriptContext:
     def variables(self) -> dict[str, str]:
         """Return the last value of each variable that the script sets; the batch shell's override those of steps."""
         ordered = sorted(self.calls, key=lambda call: call.srun is None)
-        return {variable.name: variable.value for call in ordered for variable in call.variables}
+        given = {option.name: option.value for option in self.script.options if option.value.isdecimal()}
+        known = {f"SLURM_{name}": given[option] for name, option in OF_OPTIONS.items() if option in given}
+        return known | {variable.name: variable.value for call in ordered for variable in call.variables}
 
     @cached_property
     def placeholders(self) -> dict[int, str]:
@@ -121,6 +119,19 @@ class ScriptContext:
             if {"read", "mapfile", "readarray", "getopts", "printf"} & set(words[:3]):
                 names |= {word for word in words if word.isidentifier()}
         return names | set(re.findall(r"\$\{(\w+):?[=?]", self.text)) | set(re.findall(r"\b(\w+)\+?=\(", self.text))
+
+    @cached_property
+    def unset(self) -> tuple[tuple[str, int], ...]:
+        """Return variables that a shell expands but the script does not set: each once, where it is first used."""
+        first: dict[str, int] = {}
+        for call in (call for call in self.calls if "branch" not in call.places):
+            for word in call.words:
+                text = re.sub(r"'[^']*'", "", word.text) if not call.inner and word.text[:1] != '"' else word.text
+                for match in _USED.finditer(text):
+                    name, default = match[1] or match[3], match[2] or ""
+                    if name not in self.names and not default.startswith((":", "-", "+", "?")):
+                        first.setdefault(name, word.line + text.count("\n", 0, match.start()))
+        return tuple(first.items())
 
     def expand(self, text: str) -> str:
         """Expand the variables that the script sets; others stay unchanged."""
@@ -149,14 +160,10 @@ class ScriptContext:
             return self.number("ntasks", call=call)
         return each * nodes if each and nodes else each
 
-    def cpus(self, call: Call | None = None) -> int:
-        """Return the CPUs that the tasks of the job or a step get; 0 if unknown."""
-        return (self.ranks(call) or 0) * (self.number("cpus-per-task", call=call) or 0)
-
     def gpus_per_node(self, call: Call | None = None) -> int | None:
         """Return the GPUs on each node for the job or a step; None if unknown."""
         gres = self.option("gres", call=call)
-        if gres and (named := re.search(r"\bgpu(?::[A-Za-z]\w*)?(?::(\d+))?", gres.value)):
+        if gres and (named := re.search(r"\bgpu(?::[\w.-]*[A-Za-z][\w.-]*)?(?::(\d+))?", gres.value)):
             return int(named[1] or 1)
         total, nodes = self.number("gpus"), self.number("nodes")
         if each := self.number("gpus-per-node", call=call):

@@ -3,15 +3,51 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hpcmod.lint.jobs.reading.options import SLURM_FLAGS, SLURM_SHORT, Option, read_options
+from hpcmod.lint.jobs.reading.names import SLURM_FLAGS, SLURM_SHORT
 from hpcmod.lint.jobs.reading.syntax import Command, Word, find_syntax_error, read_shell_commands, until_end
 
 _DIRECTIVE = "#SBATCH"
 _WORD = re.compile(r"(?:[^\s\"']|\"[^\"]*\"|'[^']*'|[\"'])+")
 _SHELL = re.compile(r"#!.*\b(?:ba|da|k)?sh\b|(?!#!)")
 """First line of what bash can read: a script for the C shell or Python is not read as one."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option by its long name without dashes, e.g. nodes; the value is empty if it has none."""
+
+    name: str
+    value: str
+    line: int
+
+
+_OTHER_NAMES = {"tasks-per-node": "ntasks-per-node", "cpu_bind": "cpu-bind", "pack-group": "het-group"}
+
+
+def read_options(
+    words: Sequence[Word], short: dict[str, str], flags: set[str], letters: dict[str, str] | None = None
+) -> tuple[tuple[Option, ...], tuple[Word, ...]]:
+    """Split words into options and the words after them.
+
+    `short` has the names of the one-letter options that take a value, `letters` of those that take none, and `flags`
+    the long options that take none: all others do.
+    """
+    options: list[Option] = []
+    left = list(words)
+    while left and left[0].plain.startswith("-") and left[0].plain != "--":
+        word = left.pop(0)
+        name, equals, value = word.plain.lstrip("-").partition("=")
+        if not word.plain.startswith("--"):
+            letter, rest = word.plain[1:2], word.plain[2:]
+            name = short.get(letter) or (letters or {}).get(letter, letter)
+            value, equals = (rest, rest) if letter in short else ("", "=")
+        if not equals and name not in flags and left:
+            value = left.pop(0).plain
+        options.append(Option(_OTHER_NAMES.get(name, name), value, word.line))
+    return tuple(options), tuple(left[1:] if left and left[0].plain == "--" else left)
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,7 @@ _PLACES = {
 }  # fmt: skip
 _BROKEN = re.compile(r"(?<!\\)\\([ \t]+)\n")
 """A backslash with blanks behind it: read as the continuation that it was meant to be; a rule reports it."""
-_DEEPEST = 100
-"""Levels of nested statements that are read: no script has more."""
+_DEEPEST = 100  # levels of nested statements that are read: no script has more
 
 
 @dataclass(frozen=True)

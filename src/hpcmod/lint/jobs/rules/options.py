@@ -1,4 +1,4 @@
-"""Rules for batch scripts: options and values that Slurm refuses or misreads."""
+"""Rules for batch scripts: what is requested from Slurm, and what it refuses or misreads."""
 
 from __future__ import annotations
 
@@ -8,60 +8,71 @@ from difflib import get_close_matches
 from pathlib import PurePath
 from posixpath import normpath
 
-from hpcmod.lint.jobs.reading.context import Fault, ScriptContext
-from hpcmod.lint.jobs.reading.options import SLURM_SHORT, Option
-from hpcmod.lint.jobs.reading.slurm_names import SBATCH_OPTIONS, SRUN_ONLY
+from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, Fault, ScriptContext, is_distributed
+from hpcmod.lint.jobs.reading.names import FORMER, LAST_COUNTS, SBATCH_OPTIONS, SLURM_SHORT, SRUN_ONLY
+from hpcmod.lint.jobs.reading.script import Option
 
-_FORMER = {
-    "workdir": "chdir", "share": "oversubscribe", "job_name": "job-name", "walltime": "time", "queue": "partition",
-    "mem-per-task": "mem-per-cpu", "memory": "mem", "email": "mail-user", "name": "job-name", "cpus": "cpus-per-task",
-}  # fmt: skip
-_LAST_COUNTS = {
-    "nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "time", "partition", "account", "mem", "gres", "qos",
-    "gpus-per-node", "gpus", "output", "error", "constraint", "array", "export",
-}  # fmt: skip
-"""Options of which sbatch keeps the last. Values of --mail-type were added up before Slurm 25.05."""
 _EVENT = "(?:NONE|BEGIN|END|FAIL|REQUEUE|ALL|INVALID_DEPEND|STAGE_OUT|TIME_LIMIT(?:_[589]0)?|ARRAY_TASKS)"
 _TASKS = r"\[?\d+(?:-\d+(?::\d+)?)?\]?"
 _FORMS = (
     ("ntasks|ntasks-per-.*|cpus-per-.*|threads-per-core", r"0*[1-9]\d*", "a number", "NUMBER"),
     ("nodes", r"\d+[km]?(?:-\d+[km]?)?(?:,\d+.*)?", "a number of nodes (-N; -J is the name)", "NUMBER"),
-    ("time", r"(\d+-)?\d+(:\d+){0,2}|\d+-|INFINITE|UNLIMITED", "a time in Slurm's format, which has no units", ""),
+    (
+        "time",
+        r"(\d+-)?\d+(:\d+){0,2}|\d+-|INFINITE|UNLIMITED",
+        "a time of Slurm, which has no units",
+        "HH:MM:SS",
+    ),
     ("mem(?:-per-.pu)?", r"\d+[KMGT]?B?", "an amount of memory", "NUMBERG"),
     ("partition", r"[^][<>]*", "a name", "NAME"),
     ("array", rf"{_TASKS}(?:,{_TASKS})*(?:%\d+\]?)?", "a list of task numbers", "FIRST-LAST"),
     ("mail-type", rf"(?:{_EVENT},)*{_EVENT},?", "a list of Slurm's events", "END,FAIL"),
-)
-"""Options: names, how sbatch reads a value, in words, and an example. Tried with sbatch 22.05."""
-_FILLED_IN = re.compile(r"[$!@{]|__|%\(|%\w+%|([A-Za-z])\1\1|[= ]_\w+_|=#|\s=|=\s+\S|\s\(\d+\)!?$")
+)  # options: names, how sbatch reads a value, in words, and an example. Tried with sbatch 22.05
+_FILLED_IN = re.compile(r"[$!{]|@\w+@|@<|__|%\(|%\w+%|([A-Za-z])\1\1|[= ]_\w+_|=#|\s=|=\s+\S|\s\(\d+\)!?$")
 """A directive that a program completes, that another rule reports, or that a page explains by a number."""
-_LEFT = re.compile(r"<[^<>@]+>|(?<![a-z])your[_-]?(?:account|project|allocation)|change_?me|fixme", re.IGNORECASE)
-_NOBODY = re.compile(r"<[^<>@]+>|^your[._-]?(?:e?-?mail|name|net_?id|adr?dress|@)", re.IGNORECASE)
+_LEFT = re.compile(
+    r"<[^<>@]+>|(?<![a-z])your[_-]?(?:\w+[_-])?(?:account|project|allocation|qos|partition|group)|change_?me|fixme|"
+    r"\w+_of_your_choice|insert_your_\w+|(?<!\w)/path/to(?=/|$)",
+    re.IGNORECASE,
+)
+_FREE = {"job-name", "comment", "mail-user"}
+_NOBODY = re.compile(r"<[^<>@]+>|^your[._-]?(?:e?-?mail|name|net_?id|adr?dress|@)|^(?:netid|username|name)@", re.I)
 _MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 _MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
+_MISSPELT = re.compile(
+    r"(?:\s+#SBATCH|#(?!SBATCH)(?:[SBATCH]{5,7}|SBAT..|S\wATCH|SB\wTCH|SBA\wCH))\s*-|"
+    r"#sbatch\s+-(?:-\S+|\w ?\S+)\s*(?:#|$)"
+)
+_APART = re.compile(r"[ \t]*#[ \t]+SBATCH[ \t]+-")  # often switched off: a mistake only if sbatch reads no other
+_TEMPLATE = re.compile(r"^(?:\.\.\.|@\w+@|%?[{(][\w.]+[)}]s?|# THIS FILE IS A TEMPLATE.*)$", re.MULTILINE)
+_DOCUMENT = re.compile(r"^(?!.*\(\().*<<-?[ \t]*['\"\\]?([A-Za-z_]\w*)", re.MULTILINE)
+_OF_TEMPLATES = re.compile(r"\$\{(?!(?:HOME|USER|LOGNAME|PWD|SCRATCH|WORK|SLURM_\w+)\})(\w+)\}")
+"""A variable that is filled in before the script is submitted, if there are several: no shell has it by itself."""
 
 
 def rule_unknown_option(job: ScriptContext) -> Iterator[Fault]:
+    steps = [option for call in job.steps for option in call.srun or ()]
     several = (job.number("nodes") or 1) > 1
-    for option in (*job.script.options, *(each for call in job.steps for each in call.srun or ())):
+    for option in (*job.script.options, *steps):
         if option.name == "tasks" and (several or option not in job.script.options):
             problem = "--tasks is short for --tasks-per-node: as many tasks on each node"
             yield option.line, problem, f"Write --ntasks={option.value}."
         elif option.name in ("f", "g", "j", "y", "z") and f" -{option.name}" in job.script.lines[option.line - 1]:
             yield option.line, f"Slurm has no option -{option.name}", "Write -- before the name of an option."
-    for option in job.script.options:
+    for option in (*job.script.options, *steps):
+        program, options = ("srun", SBATCH_OPTIONS | SRUN_ONLY) if option in steps else ("sbatch", SBATCH_OPTIONS)
         name, value = option.name, f"={option.value}" if option.value else ""
-        known = [other for other in SBATCH_OPTIONS if other.startswith(name)]
-        if len(name) < 2 or name in SBATCH_OPTIONS or len(known) == 1:
+        known = [other for other in options - {"exclusive-topo"} if other.startswith(name)]  # which few releases have
+        if len(name) < 2 or name in options or len(known) == 1:
             continue
         meant, _, given = f"{name}-{option.value}".partition("=") if known else (name, "", "")
-        near = _FORMER.get(name) or next(iter(get_close_matches(meant, SBATCH_OPTIONS, 1, 0.75)), "")
+        near = FORMER.get(name) or next(iter(get_close_matches(meant, options, 1, 0.75)), "")
         value = f"={given}" if given else value
         if name in SRUN_ONLY:
             problem = f"--{name} is an option of srun: sbatch refuses the script"
             yield option.line, problem, f"Give it to srun: srun --{name}{value} ..."
         elif near:
-            yield option.line, f"sbatch has no option --{name}, and refuses the script", f"Write --{near}{value}"
+            yield option.line, f"{program} has no option --{name}, and refuses it", f"Write --{near}{value}"
 
 
 def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
@@ -75,7 +86,7 @@ def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
             yield option.line, problem, "Add the value, or remove the line."
         elif problem and not _FILLED_IN.search(line) and "=" not in option.value.removeprefix("gpu="):
             yield option.line, f"--{option.name}={option.value}{problem}", f"Write {right}."
-        elif option.name not in ("job-name", "comment", "mail-user") and not _FILLED_IN.search(line):
+        elif option.name not in _FREE and not _FILLED_IN.search(re.sub("<X+>", "", line)):
             named = option.value.rpartition("/")[0] if option.name in ("output", "error") else option.value
             for left in _LEFT.findall(named)[:1]:
                 yield option.line, f"--{option.name}: {left} is still to be replaced", "Write the value itself."
@@ -99,7 +110,7 @@ def _refused_value(name: str, value: str) -> tuple[str, str]:
         if re.fullmatch(names, name) and not re.fullmatch(form, value, re.IGNORECASE):
             right = f"--{name}={example.replace('NUMBER', amount[0] if amount else 'NUMBER')}"
             effect = "" if name == "mail-type" else ": sbatch refuses the script"
-            return f" is not {meaning}{effect}", _time(value) if name == "time" else right
+            return f" is not {meaning}{effect}", right
     if name.startswith("gpus") and value.startswith("gpu"):
         right = f"--{name}={last.lstrip('gpus=')}, or --gres={value}"
         return ": `gpu` would be the type of the GPU; sbatch refuses the job", right
@@ -109,15 +120,6 @@ def _refused_value(name: str, value: str) -> tuple[str, str]:
         right = f"--gres=gpu:{re.sub(r'[^0-9]', '', value)}"
         return ": the resource is called gpu, and its number follows a colon", right
     return "", ""
-
-
-def _time(value: str) -> str:
-    match = re.match(r"(\d+)\s*([a-z]?)", value, re.IGNORECASE)
-    if not match:
-        return "--time=HH:MM:SS"
-    amount, unit = int(match[1]), match[2].lower()
-    units = {"d": f"{amount}-00:00:00", "m": f"{amount}", "s": f"{amount // 60}:{amount % 60:02}"}
-    return f"--time={units.get(unit, f'{amount:02}:00:00')}"
 
 
 def rule_memory_unit(job: ScriptContext) -> Iterator[Fault]:
@@ -156,7 +158,7 @@ def rule_repeated_option(job: ScriptContext) -> Iterator[Fault]:
     for option in job.script.options:
         before = first.setdefault(option.name, option)
         refused = _refused_value(option.name, option.value)[0] or _refused_value(option.name, before.value)[0]
-        if option.name in _LAST_COUNTS and before.value != option.value and not refused:
+        if option.name in LAST_COUNTS and before.value != option.value and not refused:
             problem = f"--{option.name}={option.value} replaces --{option.name}={before.value} of line {before.line}"
             yield option.line, problem, f"Remove one of the two{', or call it --error' * (option.name == 'output')}."
 
@@ -169,7 +171,7 @@ def rule_log_directory(job: ScriptContext) -> Iterator[Fault]:
             made |= {path, here / path} if call.name == "mkdir" else set()
             here = path if call.name == "cd" else here
     made |= {parent for path in made if not path.is_absolute() for parent in path.parents}
-    made = {path for path in made if {*path.parts} - {".."}}
+    made = {path for path in made if {*path.parts} - {".."} and not re.search("[A-Z]{7}", str(path))}  # to be replaced
     submits = any(call.name == "sbatch" for call in job.calls)  # and makes the directory before the job
     logs = filter(None, (job.option("error"), job.option("output")))
     for directory, option in {log.value.rpartition("/")[0].rstrip("/"): log for log in logs}.items():
@@ -186,7 +188,6 @@ def rule_log_directory(job: ScriptContext) -> Iterator[Fault]:
 
 
 def _submitted(name: str) -> PurePath:
-    """Return a path as seen from the directory of the submission."""
     given = re.sub(r"\$\{\w+:?-(.*)\}", r"\1", name)
     return PurePath(normpath(re.sub(r"^\$(?:\{?(?:SLURM_SUBMIT_DIR|PWD)\}?|\(pwd\))(?:/+|$)", "", given) or "."))
 
@@ -220,3 +221,136 @@ def rule_too_many_cpus(job: ScriptContext) -> Iterator[Fault]:
             cure = f"Write --cpus-per-task={most // ranks}." if ranks <= most else "Request fewer tasks."
             yield option.line, problem, cure
             return
+
+
+def rule_no_shebang(job: ScriptContext) -> Iterator[Fault]:
+    if job.script.options and not job.script.lines[0].startswith("#!"):
+        yield 1, "the first line does not name a shell: sbatch refuses the script", "Begin with #!/bin/bash."
+
+
+def rule_line_end(job: ScriptContext) -> Iterator[Fault]:
+    wrong = [number for number, line in enumerate(job.script.lines, 1) if line.endswith("\r")]
+    for number in wrong[:1]:
+        problem = f"{len(wrong)} lines have Windows line endings: sbatch refuses the script"
+        yield number, problem, "Run dos2unix on it."
+
+
+def rule_late_directive(job: ScriptContext) -> Iterator[Fault]:
+    writes = any("#SBATCH" in document.text for call in job.calls for document in call.documents)
+    for number in () if writes and not job.script.options else job.script.late[:1]:  # a generator of batch scripts
+        above = "\n".join(job.script.lines[: number - 1])
+        opened = {match[1]: above[match.end() :] for match in _DOCUMENT.finditer(above)}  # missed by the grammar
+        closed = all(re.search(rf"^\s*{end}$", rest, re.MULTILINE) for end, rest in opened.items())
+        if closed and not _TEMPLATE.search(above):
+            problem = "sbatch stops reading #SBATCH at the first command: options here and below do nothing"
+            yield number, problem, "Move them to the other #SBATCH lines."
+
+
+def rule_misspelt_directive(job: ScriptContext) -> Iterator[Fault]:
+    for number, line in enumerate(job.script.lines, 1):
+        wrong = _MISSPELT.match(line) or (not job.script.options and _APART.match(line))
+        if wrong and number not in job.script.documents:
+            yield number, "for sbatch this is a comment", "Begin the line with #SBATCH; to switch it off, ##SBATCH."
+
+
+def rule_misplaced_equals(job: ScriptContext) -> Iterator[Fault]:
+    for number, line in enumerate(job.script.lines, 1):
+        match = re.match(r"#SBATCH\s(?:[^#]*\s)?-([a-z][a-z-]*|[A-Z])=\S*", line)
+        name = match[1] if match else ""
+        if re.match(r"#SBATCH\s+--[\w-]+(?:\s+=|=\s+[^\s#])", line):
+            yield number, "spaces around `=`: sbatch reads it as the value", "Write --option=value."
+        elif match and len(name) == 1:
+            option = match[0].split()[-1]
+            cure = f"Write {option.replace('=', ' ')}, or --{SLURM_SHORT.get(name, 'NAME')}={option[3:]}."
+            yield number, f"{option}: after a single letter the `=` is part of the value", cure
+        elif name in SBATCH_OPTIONS:
+            problem = f"-{name}: a single dash is for one-letter options, here -{name[0]}"
+            yield number, problem, f"Write --{name}=..."
+
+
+def rule_directive_variable(job: ScriptContext) -> Iterator[Fault]:
+    names = {name for option in job.script.options for name in _OF_TEMPLATES.findall(option.value)} - job.names
+    for option in job.script.options:
+        if len(names) > 3 and _OF_TEMPLATES.search(option.value):
+            continue
+        given = f"--{option.name}={option.value}: no shell reads #SBATCH lines"
+        if option.value.startswith("~/"):
+            yield option.line, f"{given}, so ~ stays as it is", "Write the full path."
+        if option.name != "job-name" and re.search(r"\$\w|\$\{|\$\(|`", option.value):
+            cure = "Write the value itself; in file names %j is the job, %x its name, %u the user."
+            yield option.line, f"{given}, so the variable is not expanded", cure
+
+
+def rule_missing_option(job: ScriptContext) -> Iterator[Fault]:
+    for name in job.site.job.required if job.script.options else ():
+        if job.option(name) is None:
+            variable = {"time": "TIMELIMIT"}.get(name, name.upper())
+            problem = f"--{name} is missing, which {job.site.name} requires for every job"
+            yield 1, problem, f"Add #SBATCH --{name}=..., or export SBATCH_{variable}."
+
+
+def rule_no_gpus(job: ScriptContext) -> Iterator[Fault]:
+    kind = job.node_type
+    distributed = [*filter(is_distributed, job.calls)]
+    if not kind or not kind.gpus or not job.site.job.gpus or not distributed:
+        return
+    whole = "--exclusive" in job.site.job.lines and job.option("exclusive")  # sbatch(1): with all GPUs of its nodes
+    if not whole and not any(job.option(*GPU_OPTIONS, call=call) for call in distributed):
+        yield distributed[0].line, "no GPUs are requested", f"Add #SBATCH --gpus-per-node={kind.gpus}."
+
+
+def rule_too_many_gpus(job: ScriptContext) -> Iterator[Fault]:
+    kind, asked, option = job.node_type, job.gpus_per_node(), job.option(*GPU_OPTIONS)
+    has_gpus = any(kind.gpus for kind in job.site.nodes.types)
+    if kind and option and asked and has_gpus and asked > kind.gpus:
+        problem = f"{asked} GPUs per node, but a node of type {kind.name} has {kind.gpus or 'none'}"
+        cure = "Request more nodes instead" if kind.gpus else "Choose a partition that has GPUs"
+        yield option.line, problem, f"{cure}: Slurm never starts this job."
+
+
+def rule_cpus_per_gpu(job: ScriptContext) -> Iterator[Fault]:
+    ratio, gpus = job.site.launcher.cpus_per_gpu, job.gpus_per_node() or 0
+    option, cpus = job.option("cpus-per-task"), job.number("cpus-per-task") or 1
+    ranks = job.ranks_per_node() or 1
+    dealt = job.option("ntasks") and not job.option("ntasks-per-node")
+    if dealt and (cpus == ratio or job.ranks_per_node() is None):
+        return  # each has its GPU, or the shares are unknown
+    if cpus < ratio * gpus // ranks:
+        asked = f"{cpus} CPUs for each of {ranks} tasks"
+        problem = f"{asked}, but {job.site.name} requires {ratio} for each of {gpus} GPUs"
+        yield option.line if option else 1, problem, f"#SBATCH --cpus-per-task={ratio * gpus // ranks}"
+
+
+def rule_export_none(job: ScriptContext) -> Iterator[Fault]:
+    asked = job.option("export")
+    named = any(re.search("SLURM_EXPORT_ENV|^slurm_setup$", word.text) for call in job.calls for word in call.words)
+    told = named or all(_exports_all(call.of_srun("export")) for call in job.steps)  # slurm_setup: a module at LRZ
+    if asked and asked.value and not _exports_all(asked) and not told:
+        problem = f"--export={asked.value} applies to every srun too: modules loaded here do not reach the ranks"
+        yield asked.line, problem, "Add `unset SLURM_EXPORT_ENV` before the first srun, or srun --export=ALL."
+    for call in job.steps:
+        given = call.of_srun("export")
+        if given and not _exports_all(given) and not job.option("container-image", call=call):
+            problem = f"srun --export={given.value} hides all other variables from the ranks, also the module's"
+            yield given.line, problem, "Write --export=ALL,NAME=value, or export the variable before."
+
+
+def _exports_all(option: Option | None) -> bool:
+    return option is not None and re.match(r"\$|ALL(?:,|$)", option.value, re.IGNORECASE) is not None
+
+
+def rule_step_too_big(job: ScriptContext) -> Iterator[Fault]:
+    option, kind = job.option("nodes"), job.node_type
+    cpus = (job.ranks() or 0) * (job.number("cpus-per-task") or 0)
+    last = option.value.rpartition("-")[2] if option else ""
+    nodes = int(last) if last.isdecimal() else 0
+    whole = nodes * kind.cores * kind.threads_per_core if kind else 0  # a step may split the CPUs of a task
+    given = {"nodes": nodes, "CPUs": max(cpus, whole) if cpus else 0}
+    for call in job.steps:
+        each = job.number("cpus-per-task", call=call) if call.of_srun("cpus-per-task") else 0
+        step_cpus = (job.ranks(call) or 0) * (each or 0)
+        asked = {"nodes": job.number("nodes", call=call) or 0, "CPUs": step_cpus}
+        too_many = [unit for unit in given if asked[unit] > given[unit] > 0]
+        for unit in too_many[:1]:
+            problem = f"this step requests {asked[unit]} {unit}, the job {given[unit]}: srun refuses, or waits forever"
+            yield call.line, problem, "Request as many in the #SBATCH lines."

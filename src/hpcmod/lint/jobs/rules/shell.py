@@ -1,25 +1,28 @@
-"""Rules for batch scripts: what bash reads differently from what was meant, and what the wrong shell reads."""
+"""Rules for batch scripts: what bash and programs read differently from what was meant, and signals."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from itertools import accumulate
+from posixpath import commonprefix
 
 from hpcmod.lint.jobs.reading.context import MODULE_COMMAND, Fault, ScriptContext
-from hpcmod.lint.jobs.reading.slurm_names import OF_OTHER_SCHEDULERS, VARIABLES
+from hpcmod.lint.jobs.reading.names import OF_OTHER_SCHEDULERS, TOOLS, VARIABLES
+from hpcmod.lint.jobs.rules.ranks import MPIRUN
 
-_USED = re.compile(r"\$(?:\{(\w+)([^}]*)\}|(\w+))")
 _DASHES = "".join(chr(code) for code in (*range(0x2010, 0x2015), 0x2212))
 _QUOTES = "".join(chr(code) for code in (*range(0x2018, 0x2020), 0xB4, 0xAB, 0xBB))
 _DASHED = rf"-?[{_DASHES}][-{_DASHES}]*[A-Za-z]"
-_OF_MODULE = ("load", "unload", "avail", "purge", "list", "swap", "use", "restore")
 _FOR_PROGRAMS = re.compile(
     r"(?:NCCL|RCCL|FI|MIOPEN|HSA|HIP|ROCR|CUDA|OMP|MPICH|UCX|GLOO|TORCH|PYTORCH|TRITON|SINGULARITYENV|"
     r"APPTAINERENV|SINGULARITY|APPTAINER|TOKENIZERS)_\w+|PYTHONPATH|WANDB_(?:API_KEY|MODE|PROJECT|ENTITY|DIR)|"
-    r"HF_(?:HOME|TOKEN|(?:HUB|DATASETS)_\w+)"
+    r"HF_(?:HOME|TOKEN|(?:HUB|DATASETS)_\w+)|PYTHON[A-Z]+|PERL5LIB|XLA_FLAGS|(?:MKL|OPENBLAS|NUMEXPR)_NUM_THREADS|"
+    r"(?:SCOREP|KMP|I_MPI|OMPI_MCA|TF|JAX|JULIA|CUBLAS)_\w+"
 )
+_PATH_LEFT = re.compile(r"(?<![\w.}/-])/?(?:full/)?path/to/[^\s\"':]*|/your/path\b[^\s\"':]*", re.IGNORECASE)
 _OF_SCRIPTS = re.compile(
     r"(?:SINGULARITY|APPTAINER)_(?:IMAGE|FILE|PATH|SIF|CONTAINER|CMD|EXEC|ARGS|OPTS|OPTIONS)\w*|\w+_SIF|NCCL_TESTS?_\w+"
 )
@@ -27,6 +30,17 @@ _OWN_DIRECTORY = re.compile(
     r"dirname\s+(?:--\s+)?[\"']?\$(?:0\b|\{0\}|\{?BASH_SOURCE)|"
     r"(?:readlink|realpath)\s[^()]*\$\{?(?:0\b|BASH_SOURCE)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/"
 )
+_THREADS = re.compile(
+    r" (?:--?(?:\w+[-_])*n?threads?(?:[-_]num)?|--thread-num|--cpus?|--nproc|--n?cores|--runThreadN|--CPU)[ =](\d+) |"
+    r"^(?:bwa|bwa-mem2|minimap2|spades\.py|fastqc|megahit|kraken2|flye|prokka) .*?-t (\d+) |"
+    r"^(?:hisat2|bowtie2?|salmon|tophat2?|fasterq-dump|julia) .*?-p (\d+) |^samtools .*?-@ ?(\d+) "
+)
+_TASK = r"\$?\{?(?:SLURM_ARRAY_TASK_ID)\}?"
+_SETS_NOTHING = re.compile(r"activate|conda\.sh|/init/|modules\.sh|setvars")
+_STARTS_JOBS = {"nextflow", "snakemake", "cromwell"}
+_SIGNALS = {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP", "18": "CONT"}
+_MAY_START_STEPS = re.compile(r"srun|mpi(?:run|exec)|submitit|\bray\b|dask|parallel", re.IGNORECASE)
+_STARTS_NONE = re.compile(r"python[\d.]*|torchrun|Rscript|matlab|conda|deactivate|nvcc|wandb")
 
 
 def rule_syntax(job: ScriptContext) -> Iterator[Fault]:
@@ -41,6 +55,12 @@ def rule_syntax(job: ScriptContext) -> Iterator[Fault]:
             yield call.line, "bash runs this text as a command, which it does not find", "Begin each line with #."
         elif re.match("![a-z]", call.words[0].text):
             yield call.line, f"{call.words[0].text} is of a notebook: bash finds no such command", "Remove the !."
+
+
+def rule_placeholder(job: ScriptContext) -> Iterator[Fault]:
+    words = [word for call in job.own if call.name not in ("echo", "printf") for word in call.words]
+    for word in [word for word in words if _PATH_LEFT.search(word.text)][:1]:
+        yield word.line, f"{word.text[:60]} is still to be replaced", "Write the path itself, here and below."
 
 
 def rule_lost_continuation(job: ScriptContext) -> Iterator[Fault]:
@@ -71,9 +91,11 @@ def rule_blank_in_assignment(job: ScriptContext) -> Iterator[Fault]:
         name, second, third, *_ = (*(word.text for word in call.words if word.text != "export"), "", "", "")
         if re.fullmatch(r"[A-Za-z_]\w*", name) and re.match(r"=(?!=)", second):
             yield call.line, f"spaces around `=`: bash runs {name} as a program", f"Write {name}={second[1:] or third}"
-        elif re.fullmatch(r"\$\w+=.*", name):
-            yield call.line, f"{name}: a variable is set without `$`", f"Write {name[1:]}"
-        elif re.fullmatch(r"[A-Z_]\w*=", name) and re.match(r"[\d/\"'$]", second) and not third:
+        elif match := re.fullmatch(r"\$(?:(\w+)|\{(\w+)\})(=.*)", name):
+            yield call.line, f"{name}: a variable is set without `$`", f"Write {match[1] or match[2]}{match[3]}"
+        elif re.fullmatch(r"[A-Z_]\w*=[\w.,]+,", name) and re.fullmatch(r"[\w.]+", second):
+            yield call.line, f"the blank after {name} ends the value", f"Write {name}{second}"
+        elif re.fullmatch(r"[A-Z_]\w*=", name) and re.match(r"[\d/\"'$]|\w+/", second) and not third:
             problem = f"a space after `=`: {name[:-1]} is empty, and {second} is run as a program"
             yield call.line, problem, f"Write {name}{second}"
 
@@ -92,7 +114,7 @@ def rule_typeset_characters(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_slurm_variable(job: ScriptContext) -> Iterator[Fault]:
-    for name, line in _unset(job):
+    for name, line in job.unset:
         tested = rf"\[[^\]]*\b{name}\b|-[nzv] +\"?\$?{name}|#PBS|#BSUB|#\$ |qsub"
         if name in OF_OTHER_SCHEDULERS and not re.search(tested, job.text):
             right = OF_OTHER_SCHEDULERS[name]
@@ -100,19 +122,6 @@ def rule_slurm_variable(job: ScriptContext) -> Iterator[Fault]:
         own = name in VARIABLES or re.match("SLURM_SPANK|.*_HET_|(?!S[LURM]{3,4}_)", name)
         if not own and not job.sources and (near := get_close_matches(name, VARIABLES, 1, 0.8)):
             yield line, f"Slurm does not set ${name}, so it is empty", f"Write ${near[0]}."
-
-
-def _unset(job: ScriptContext) -> Iterator[tuple[str, int]]:
-    """Yield variables that a shell expands but the script does not set: each once, where it is first used."""
-    names = set(job.names)
-    for call in (call for call in job.calls if "branch" not in call.places):
-        for word in call.words:
-            text = re.sub(r"'[^']*'", "", word.text) if not call.inner and word.text[:1] != '"' else word.text
-            for match in _USED.finditer(text):
-                name, default = match[1] or match[3], match[2] or ""
-                if name not in names and not default.startswith((":", "-", "+", "?")):
-                    names.add(name)
-                    yield name, word.line + text.count("\n", 0, match.start())
 
 
 def rule_not_exported(job: ScriptContext) -> Iterator[Fault]:
@@ -149,13 +158,6 @@ def rule_conda_activate(job: ScriptContext) -> Iterator[Fault]:
         yield call.line, problem, 'Write eval "$(conda shell.bash hook)" above it.'
 
 
-def rule_file_number(job: ScriptContext) -> Iterator[Fault]:
-    for call in job.own:
-        for name in {"1", "2"} & {*call.outputs}:
-            problem = f"this writes to a file that is named {name}: without & it is no stream"
-            yield call.line, problem, "Write 2>&1 to send errors to where the output goes."
-
-
 def rule_lost_status(job: ScriptContext) -> Iterator[Fault]:
     for before, call in zip(job.own, job.own[1:]):
         between = "\n".join(job.script.lines[before.line - 1 : call.line - 1])
@@ -182,6 +184,132 @@ def rule_module_path(job: ScriptContext) -> Iterator[Fault]:
         verb = next((word.plain for word in call.program[1:] if not word.plain.startswith("-")), "")
         known = call.container or MODULE_COMMAND.match(verb)
         if call.name == "module" and not known and re.match(r"[/~A-Za-z]|\$\{?HOME\b", verb):
-            whole = f"load {verb}" if verb[0].isalpha() else f"use {verb}"
-            right = next(iter(get_close_matches(verb, _OF_MODULE, 1, 0.7)), whole)
-            yield call.line, f"module has no command {verb}", f"Write module {right}."
+            cure = f"Write module {'load' if verb[0].isalpha() else 'use'} {verb}, or correct the command."
+            yield call.line, f"module has no command {verb}", cure
+
+
+def rule_too_many_threads(job: ScriptContext) -> Iterator[Fault]:
+    memory = job.option("mem", "mem-per-cpu")  # without it, nodes may be whole
+    each = job.number("cpus-per-task") or (1 if job.option("ntasks") and memory and memory.value != "0" else 0)
+    cpus = each * (job.ranks_per_node() or job.ranks() or 1)
+    if job.whole_nodes or job.option("mincpus", "cpus-per-gpu", "hint", "threads-per-core"):
+        return
+    asked = [(each.line, f"OMP_NUM_THREADS={job.expand(each.value)} ") for each in job.assigned("OMP_NUM_THREADS")]
+    for call in (call for call in job.calls if call.name not in TOOLS and not call.of_srun("cpus-per-task")):
+        match = _THREADS.search(f"{job.expand(call.arguments())} ")
+        asked += [(call.line, match[0])] if match and not {word.name for word in call.program} & _STARTS_JOBS else []
+    for line, given in asked:
+        number = re.search(r"[ =](\d+) $", given)
+        if number and int(number[1]) > cpus > 0:
+            problem = f"{' '.join(given.split()[-2:])}, but the job has {cpus} CPU{'s' * (cpus > 1)} on a node"
+            yield line, problem, "Request as many by --cpus-per-task."
+
+
+def rule_missing_device(job: ScriptContext) -> Iterator[Fault]:
+    given = job.gpus_per_node() or 0
+    for variable in job.assigned("CUDA_VISIBLE_DEVICES") if not job.whole_nodes else ():
+        if re.fullmatch(r"\d(?:,\d)*", variable.value) and int(max(variable.value.split(","))) >= given > 0:
+            problem = f"{variable.name}={variable.value}, but the job has {given} GPU{'s' * (given > 1)}, from 0 on"
+            yield variable.line, problem, "Remove it: Slurm sets it."
+
+
+def rule_array_index(job: ScriptContext) -> Iterator[Fault]:
+    array = job.option("array")
+    tasks = [int(number) for number in re.findall(r"\d+", re.sub(r"[:%]\d+", "", array.value))] if array else []
+    if not array or not tasks or "SLURM_ARRAY_TASK_ID" in job.names:
+        return
+    same = [name for name, value in job.variables.items() if re.fullmatch(_TASK, value)]
+    index = _TASK.replace("(?:", f"(?:{''.join(f'{name}|' for name in same)}")
+    for variable, call in job.settings:
+        changed = call.places or re.search(rf"\b{variable.name}(?:\+=|\[\w+\]=)", job.text)
+        number = 0 if changed or re.search(r"[$`*?{{]", "".join(variable.items)) else len(variable.items)
+        if max(tasks) >= number > 0 and re.search(rf"\$\{{{variable.name}\[{index}\]\}}", job.body):
+            problem = f"{variable.name} has {number} elements, numbered from 0: task {max(tasks)} gets none"
+            yield array.line, problem, f"Write --array=0-{number - 1}."
+    reads = rf"(?:\bsed\s+-n\s+|\bhead\s+-(?:n\s*)?|NR\s*==\s*)['\"]*{index}['\"]*(?:\s*p\b|\W)"
+    if min(tasks) == 0 and re.search(reads, job.body):
+        yield array.line, f"--array={array.value} has a task 0, and no file has a line 0", "Begin the array with 1."
+
+
+def rule_removed_log(job: ScriptContext) -> Iterator[Fault]:
+    given = [option.value for name in ("output", "error") if (option := job.option(name))]
+    logs = [re.sub(r"%\d*\w", "1", log) for log in (given if job.option("output") else [*given, "slurm-%j.out"])]
+    for call in job.own:
+        if call.name in ("cd", "pushd") or call.name not in TOOLS | {""}:  # a program may copy it before
+            return
+        for path in [word.plain.removeprefix("./") for word in call.program[1:]] if call.name == "rm" else ():
+            if any(log.count("/") == path.count("/") and fnmatchcase(log, path) for log in logs) and not call.places:
+                problem = f"rm {path} also removes the log of this job, which Slurm writes from the start"
+                yield call.line, problem, "Remove old logs before sbatch."
+
+
+def rule_misspelt_variable(job: ScriptContext) -> Iterator[Fault]:
+    given = {variable.name for variable, _ in job.settings} | set(re.findall(r"\b(\w+)\+?=", job.text)) | VARIABLES
+    exports = ((name, call.line) for call in job.own for name in call.exports)
+    reads = (call for call in job.own if call.name in ("source", ".", "eval"))
+    until = min((call.line for call in reads if not _SETS_NOTHING.search(call.arguments())), default=len(job.text))
+    for name, line in (*job.unset, *exports):
+        near = [other for other in job.names if _is_near(name, other)]
+        if near and line < until and name not in given and not re.search(rf"#.*\b{name}\b", job.text):
+            yield line, f"${name} is not set, but {near[0]} is", f"Write {near[0]}, if you mean that."
+
+
+def _is_near(name: str, other: str) -> bool:
+    """Return whether a name differs from another one in a letter that is wrong, missing, added or swapped."""
+    start = len(commonprefix((name, other)))
+    end = len(commonprefix((name[start:][::-1], other[start:][::-1])))
+    a, b = name[start : len(name) - end], other[start : len(other) - end]
+    one = len(a) + len(b) == 1 or (len(a) == len(b) == 1 and start and end) or (len(a) == 2 and a == b[::-1])
+    return bool(one) and min(len(name), len(other)) > 4 and not re.search(r"\d|[sS]$", a + b)
+
+
+def _signal_name(text: str) -> str:
+    name = text.upper().removeprefix("SIG")
+    return _SIGNALS.get(name, name)
+
+
+def rule_signal(job: ScriptContext) -> Iterator[Fault]:
+    option = job.option("signal")
+    if not option or not job.calls:
+        return
+    calls = [call for call in job.own if call.name == "trap" and call.program[1:2] and call.program[1].plain not in "-"]
+    traps = [(call, {_signal_name(word.plain) for word in call.program[2:]}) for call in calls]
+    target, _, before = option.value.partition("@")
+    if before and not before.isdecimal():
+        yield option.line, f"--signal={option.value}: the time before the end is in seconds", "Write USR1@300."
+    to_shell = re.match(r"[RB]*B[RB]*:", target) is not None
+    signal = _signal_name(target.rpartition(":")[2])
+    caught = [call for call, signals in traps if signal in signals]
+    others = [call for call, signals in traps if signals - {"EXIT", "ERR", "DEBUG", "0"} and signal not in signals]
+    replaced = any(call.words[0].plain == "exec" for call in job.calls)  # by a program, which gets the signal
+    programs = [call for call in job.calls if call.name not in TOOLS | {""} and call.words[0].text != "export"]
+    no_step = all(_STARTS_NONE.fullmatch(call.name) for call in programs) and not _MAY_START_STEPS.search(job.body)
+    if to_shell and others and not caught:
+        given = f"Slurm sends {signal} (line {option.line})"
+        problem = f"{given}, and this trap is for another signal: bash ends at {signal}"
+        yield others[0].line, problem, f"Use {signal} in the trap."
+    elif to_shell and not caught and not replaced and not job.sources:
+        problem = f"{signal} is sent only to the batch shell, which has no trap for it, so the job ends at once"
+        cure = f"Add trap '...' {signal}, and run srun ... & and wait; or remove B: so that the program gets it."
+        yield option.line, problem, cure
+    elif to_shell and caught and programs and not (replaced or any(call.background for call in job.calls)):
+        problem = f"bash runs a trap only after the program in the foreground, which does not get {signal}"
+        yield caught[0].line, problem, "Write `program & wait`, so that bash waits for the signal as well."
+    elif not to_shell and not caught and programs and no_step and not job.steps:
+        problem = f"without B: {signal} is sent only to steps, and nothing here is started by srun"
+        yield option.line, problem, f"Write srun before the program, or --signal=B:{option.value} and a trap."
+    elif not to_shell and caught:
+        problem = f"without B: {signal} is sent only to the steps, and the trap on line {caught[0].line} never runs"
+        yield option.line, problem, f"Write --signal=B:{option.value}."
+
+
+def rule_no_wait(job: ScriptContext) -> Iterator[Fault]:
+    starts = [call for call in job.calls if call.srun is not None or call.container or call.name in MPIRUN]
+    own = (call for call in job.own if job.script.options and not call.places & {"branch", "function"})
+    behind = [call for call in (*starts, *own) if call.background and (call in starts or call.name not in TOOLS | {""})]
+    if not behind or any(call.name in ("wait", "sleep", "tail") for call in job.calls):
+        return
+    after = (call for call in job.calls[job.calls.index(behind[-1]) :] if not call.background)
+    if all(call.name in TOOLS | {""} and "loop" not in call.places and call.srun is None for call in after):
+        problem = "nothing waits for this background command, which ends with the script"
+        yield behind[-1].line, problem, "End the script with wait."
