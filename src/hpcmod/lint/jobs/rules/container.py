@@ -158,6 +158,9 @@ def rule_tilde(job: ScriptContext) -> Iterator[Fault]:
             if re.match(in_word, word.text):
                 cure = f"Write {word.text.replace('~', '$HOME', 1)}."
                 yield word.line, "bash expands ~ only at the beginning of a word", cure
+        for name, value in re.findall(r"^(\w+)=([\"']~/.*)", call.words[0].text) if not call.program else ():
+            if re.search(rf"^(?!.*\beval\b).*\$\{{?{name}\b", job.body, re.MULTILINE):
+                yield call.line, f"{name}: bash does not expand ~ in quotes", f'Write {name}="$HOME{value[2:]}'
 
 
 def rule_no_gpu_flag(job: ScriptContext) -> Iterator[Fault]:

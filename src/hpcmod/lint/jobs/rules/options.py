@@ -257,8 +257,8 @@ def rule_misplaced_equals(job: ScriptContext) -> Iterator[Fault]:
     for number, line in enumerate(job.script.lines, 1):
         match = re.match(r"#SBATCH\s(?:[^#]*\s)?-([a-z][a-z-]*|[A-Z])=\S*", line)
         name = match[1] if match else ""
-        if re.match(r"#SBATCH\s+--[\w-]+(?:\s+=|=\s+[^\s#])", line):
-            yield number, "spaces around `=`: sbatch reads it as the value", "Write --option=value."
+        if re.match(r"#SBATCH\s+--[\w-]+(?:\s+=|=\s+[^\s#]|==)", line):
+            yield number, "spaces or a second `=` at the `=`: sbatch reads them as the value", "Write --option=value."
         elif match and len(name) == 1:
             option = match[0].split()[-1]
             cure = f"Write {option.replace('=', ' ')}, or --{SLURM_SHORT.get(name, 'NAME')}={option[3:]}."

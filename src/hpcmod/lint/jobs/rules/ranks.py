@@ -281,7 +281,8 @@ def rule_idle_tasks(job: ScriptContext) -> Iterator[Fault]:
     placed = job.option("nodes", "ntasks-per-node", "exclusive", "gpus-per-task", "nodelist", "mincpus")
     by_core = partition and partition.value in ("core", "node", "devcore")  # of UPPMAX: on one node
     started = _STARTS_RANKS.search(job.body)
-    if not programs or started or any(call.background or not _ON_ONE_NODE.fullmatch(call.name) for call in programs):
+    apart = len(programs) > 1 and any(call.background for call in programs)
+    if not programs or started or apart or not all(_ON_ONE_NODE.fullmatch(call.name) for call in programs):
         return
     each = job.option("ntasks-per-node", "tasks-per-node") or any(call.container for call in programs)
     if nodes and (job.number("nodes") or 1) > 1 and not each:

@@ -23,6 +23,7 @@ _FOR_PROGRAMS = re.compile(
     r"(?:SCOREP|KMP|I_MPI|OMPI_MCA|TF|JAX|JULIA|CUBLAS)_\w+"
 )
 _PATH_LEFT = re.compile(r"(?<![\w.}/-])/?(?:full/)?path/to/[^\s\"':]*|/your/path\b[^\s\"':]*", re.IGNORECASE)
+_OF_OPTIONS = {"SLURM_CPUS_PER_TASK", "SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_NODE", "SLURM_GPUS_PER_NODE"}
 _OF_SCRIPTS = re.compile(
     r"(?:SINGULARITY|APPTAINER)_(?:IMAGE|FILE|PATH|SIF|CONTAINER|CMD|EXEC|ARGS|OPTS|OPTIONS)\w*|\w+_SIF|NCCL_TESTS?_\w+"
 )
@@ -114,11 +115,16 @@ def rule_typeset_characters(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_slurm_variable(job: ScriptContext) -> Iterator[Fault]:
+    complete = job.option("nodes", "ntasks", "ntasks-per-node", "gpus", "gres", "mem", "time")  # not by the submitter
     for name, line in job.unset:
         tested = rf"\[[^\]]*\b{name}\b|-[nzv] +\"?\$?{name}|#PBS|#BSUB|#\$ |qsub"
         if name in OF_OTHER_SCHEDULERS and not re.search(tested, job.text):
             right = OF_OTHER_SCHEDULERS[name]
             yield line, f"${name} is a variable of another scheduler, so it is empty", f"Write ${right}."
+        option = name.removeprefix("SLURM_").lower().replace("_", "-")
+        used = re.search(rf"^(?!\s*(?:echo|printf)\b).*\$\{{?{name}\b", job.body, re.MULTILINE)
+        if name in _OF_OPTIONS and used and complete and not job.option(option) and not re.search(tested, job.text):
+            yield line, f"Slurm sets ${name} only with --{option}: it is empty", f"Add #SBATCH --{option}=NUMBER."
         own = name in VARIABLES or re.match("SLURM_SPANK|.*_HET_|(?!S[LURM]{3,4}_)", name)
         if not own and not job.sources and (near := get_close_matches(name, VARIABLES, 1, 0.8)):
             yield line, f"Slurm does not set ${name}, so it is empty", f"Write ${near[0]}."
