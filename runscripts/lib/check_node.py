@@ -1,7 +1,7 @@
 """Look at one node of a job: processors, memory, disks, network interfaces, bind paths, image, GPUs.
 
-Arguments: a JSON object with what to look at and what to expect, and the image. Prints the problems, one per line, and that
-the node was checked. Runs under the host's Python, 3.6 or newer, with its standard library.
+Arguments: a JSON object with what to expect, and the image. Prints the problems, one per line, and that the node was checked.
+Runs under the host's Python, 3.6 or newer.
 """
 import fcntl
 import glob
@@ -29,7 +29,7 @@ BINDS = ("SINGULARITY_BIND", "APPTAINER_BIND", "SINGULARITY_BINDPATH", "APPTAINE
 
 
 def read(path, limit=1 << 16):
-    """Return the text of a small file, stripped; empty if it cannot be read."""
+    """Return the text of a small file; empty if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read(limit).decode("utf-8", "replace").strip()
@@ -38,7 +38,7 @@ def read(path, limit=1 << 16):
 
 
 def parse_list(text):
-    """Return the numbers in a list such as 0-3,8, the format of Linux for sets of CPUs."""
+    """Return the numbers in a list such as 0-3,8."""
     numbers = []
     for part in filter(None, text.split(",")):
         low, _, high = part.partition("-")
@@ -58,7 +58,7 @@ def format_list(numbers):
 
 
 def look(questions, patience=PATIENCE):
-    """Ask each question in its own thread, and return the answers by name; None if one takes too long.
+    """Return the answers by name; None if one takes too long.
 
     A file system that does not respond blocks its thread for good, so the process must end without waiting for it.
     """
@@ -135,7 +135,7 @@ def find_image(asked):
 
 
 def find_gpus():
-    """Return all GPUs that the drivers know, even if this job may not use them: vendor, PCI address."""
+    """Return all GPUs that the drivers know, even if this job may not use them."""
     found = [("nvidia", os.path.basename(path).lower()) for path in sorted(glob.glob("/proc/driver/nvidia/gpus/*"))]
     nodes = glob.glob("/sys/class/kfd/kfd/topology/nodes/*")
     for path in sorted(nodes, key=lambda path: int(os.path.basename(path))):

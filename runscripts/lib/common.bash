@@ -8,50 +8,47 @@ stop() { # STATUS MESSAGE
   exit "$1"
 }
 
-# The scheduler's variables, under names that are the same for all schedulers. Only this file reads them, and only step.bash runs its programs.
+# The scheduler's variables, under names of our own. Only this file reads them, and only step.bash runs its programs.
 #   Slurm  sbatch(1) and srun(1), "OUTPUT ENVIRONMENT VARIABLES"
 #   PBS    qsub(1B), "Environment Variables"
 #   LSF    IBM Spectrum LSF, "Environment variables"
 #   Flux   flux-environment(7)
-# shellcheck disable=SC2034 # each script needs some of them
-{
-  _job=${SLURM_JOB_ID:-${PBS_JOBID:-${LSB_JOBID:-${FLUX_JOB_ID-}}}}
-  _job_restarts=${SLURM_RESTART_COUNT:-0}
-  _job_partition=${SLURM_JOB_PARTITION-}
-  _job_nodes=${SLURM_JOB_NUM_NODES:-${SLURM_NNODES-}}
-  _job_tasks=${SLURM_NTASKS:-1}
-  _job_hosts=${SLURM_JOB_NODELIST:-${SLURM_NODELIST-}}
-  _step_hosts=${SLURM_STEP_NODELIST:-$_job_hosts}
-  _step_nodes=${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-${FLUX_JOB_NNODES-}}}
-  _step_tasks=${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE-}} # of each node: 2(x3),1
-  _step_number=${SLURM_STEP_ID:-${SLURM_STEPID-}}
-  _step_limit=4294967280 # from this number on, a step is a batch script or another one without ranks (slurm.h)
-  _node_name=${SLURMD_NODENAME-}
-  _node_number=${SLURM_NODEID-} # among those of the step
-  _node_index=${SLURM_LOCALID:-${PALS_LOCAL_RANKID:-${OMPI_COMM_WORLD_LOCAL_RANK:-0}}} # of this task on its node
-  _gpus_here=${SLURM_GPUS_ON_NODE-} # of the job on this node
-  _task_cpus=${SLURM_CPUS_PER_TASK-}
-
-  # The environment of each process of this job has the first, that of a task also a variable that begins with the second,
-  # and on this node the third.
-  _job_variable=SLURM_JOB_ID
-  _job_mark=$_job_variable=$_job _task_mark=SLURM_STEP_ID= _node_mark=SLURMD_NODENAME=$_node_name
-
-  # The command that starts tasks; also the value of --launcher for ranks that are tasks. Its row in the table of ranks.bash.
-  _task_launcher=srun
-  _task_variables='SLURM_PROCID|SLURM_LOCALID|SLURM_STEP_NUM_TASKS SLURM_NTASKS SLURM_NPROCS|-|SLURM_NODEID|SLURM_STEP_NUM_NODES SLURM_NNODES|SLURM_JOB_ID SLURM_JOBID'
-  _run_variables='SLURM_JOB_ID PBS_JOBID LSB_JOBID' # for launchers without a number of their own
-  _host_variables='SLURM_STEP_NODELIST, SLURM_JOB_NODELIST or SLURM_NODELIST'
-}
+_job=${SLURM_JOB_ID:-${PBS_JOBID:-${LSB_JOBID:-${FLUX_JOB_ID-}}}}
+_step_nodes=${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-${FLUX_JOB_NNODES-}}}
+_node_name=${SLURMD_NODENAME-}
+_node_index=${SLURM_LOCALID:-${PALS_LOCAL_RANKID:-${OMPI_COMM_WORLD_LOCAL_RANK:-0}}} # of this task on its node
 
 in_container() { [[ ${APPTAINER_CONTAINER-} || ${SINGULARITY_CONTAINER-} || -d /.singularity.d ]]; }
 
 # --- From here on: for the run scripts. bin/ and in-environment do not read it.
 [[ ! ${_starts_container-} ]] || return 0
 
-# Search for errors: matching the whole grammar takes thirty times as long, and one search that can start anywhere slows down
-# all. Outside the brackets: characters that host names do not contain, or do not start with, unpaired brackets. Inside:
-# anything but numbers and ranges.
+_job_restarts=${SLURM_RESTART_COUNT:-0}
+_job_partition=${SLURM_JOB_PARTITION-}
+_job_nodes=${SLURM_JOB_NUM_NODES:-${SLURM_NNODES-}}
+_job_tasks=${SLURM_NTASKS:-1}
+_job_hosts=${SLURM_JOB_NODELIST:-${SLURM_NODELIST-}}
+_step_hosts=${SLURM_STEP_NODELIST:-$_job_hosts}
+_step_tasks=${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE-}} # of each node: 2(x3),1
+_step_number=${SLURM_STEP_ID:-${SLURM_STEPID-}}
+_step_limit=4294967280 # from this number on, a step is a batch script or another one without ranks (slurm.h)
+_node_number=${SLURM_NODEID-} # among those of the step
+_gpus_here=${SLURM_GPUS_ON_NODE-} # of the job on this node
+_task_cpus=${SLURM_CPUS_PER_TASK-}
+
+# The environment of each process of this job has the first, that of a task also a variable that begins with the second,
+# and on this node the third.
+_job_variable=SLURM_JOB_ID
+_job_mark=$_job_variable=$_job _task_mark=SLURM_STEP_ID= _node_mark=SLURMD_NODENAME=$_node_name
+
+# The command that starts tasks; also the value of --launcher for ranks that are tasks. Its row in the table of ranks.bash.
+_task_launcher=srun
+_task_variables='SLURM_PROCID|SLURM_LOCALID|SLURM_STEP_NUM_TASKS SLURM_NTASKS SLURM_NPROCS|-|SLURM_NODEID|SLURM_STEP_NUM_NODES SLURM_NNODES|SLURM_JOB_ID SLURM_JOBID'
+_run_variables='SLURM_JOB_ID PBS_JOBID LSB_JOBID' # for launchers without a number of their own
+_host_variables='SLURM_STEP_NODELIST, SLURM_JOB_NODELIST or SLURM_NODELIST'
+
+# Search for errors: matching the whole grammar takes thirty times as long. Outside the brackets: characters that host names do
+# not contain, or do not start with, unpaired brackets. Inside: anything but numbers and ranges.
 _no_host_list='[^],A-Za-z0-9._[-]|,[._-]|\[[],-]|[,-]\]|\][^[]*\]'
 _no_opening='^([._-]|[^[]*\])'
 _no_closing='\[[^]]*(\[|$)'
@@ -143,8 +140,8 @@ is_private() { # DIRECTORY
 }
 _private='' # the last directory that is
 
-# A sticky directory, such as /tmp, lets nobody rename a directory of others. In it, the set-user-ID bit, which means nothing
-# for a directory, and which only its owner can set, is the mark of those that this function created: is_private needs no `ls`.
+# A sticky directory, such as /tmp, lets nobody rename one of others. In it, the set-user-ID bit, which only its owner can set,
+# marks those that this function created: is_private needs no `ls`.
 make_private() { # DIRECTORY
   local mode=700
   [[ ! -k ${1%/*} ]] || mode=4700

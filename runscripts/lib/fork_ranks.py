@@ -300,7 +300,7 @@ def connect(directory, parent):
 
 
 def catch(numbers):
-    """Catch signals from now on, before there is a rank that could get them; return the ends of a pipe with their numbers."""
+    """Catch signals from now on; return the ends of a pipe with their numbers."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -492,7 +492,7 @@ class Parent:
         return Task(connection, facts, descriptors)
 
     def begin(self, *tasks):
-        """Fork or describe the ranks of tasks, and of those that waited for local rank 0. -> a task, in its new rank"""
+        """Fork or describe the ranks of tasks, and of those that waited. -> a task, in its new rank"""
         for task in tasks:
             self.arrived += 1
             self.waiting.append(task)
@@ -706,7 +706,7 @@ def put_descriptors(numbers, descriptors):
 
 
 def seed_again():
-    """Reseed what was seeded by the system on import; `random` does so itself after a fork."""
+    """Reseed what was seeded on import; `random` does so itself after a fork."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy.random" in sys.modules:
         numpy.random.seed()
@@ -745,7 +745,7 @@ def be_parent():
 
 
 def import_hidden_sitecustomize():
-    """Import the sitecustomize of the image, which this file hides; without one, leave an empty module in its place."""
+    """Import the sitecustomize of the image, or leave an empty module in its place."""
     own = sys.modules.pop("sitecustomize")
     try:
         import sitecustomize  # noqa: F401
@@ -766,7 +766,7 @@ def leave_output():
 
 
 def find_imports(command):
-    """Return the imports of the program, and of its own modules, that are known to fork safely."""
+    """Return what the program and its own modules import and is known to fork safely."""
     kind, name = find_program(command)
     home = os.getcwd() if kind != "file" else os.path.dirname(os.path.realpath(name))
     path = os.path.join(home, *name.split(".")) if kind == "-m" else name
@@ -825,7 +825,7 @@ def import_safely(modules, own, known, command):
 
 
 class Reads:
-    """Watch for reads of variables that differ between ranks: an import would use the values of one rank for all."""
+    """Watch for reads of variables that differ between ranks."""
 
     def __init__(self, names):
         self.names, self.found = frozenset(names), ""
@@ -883,7 +883,7 @@ def fork_nothing():
 
 
 def lead(directory, size, preload, own, count, *words):
-    """Become the parent in the one container of a node; given the run script with its arguments, and the command."""
+    """Become the parent in the one container of a node; words: the run script with its arguments, the command."""
     script, command = words[: int(count)], words[int(count) :]
     become_parent(listen(directory), [0, directory, size, preload, own], command, script)
 

@@ -1,6 +1,5 @@
 # Another directory for the caches. Read by move_caches, whose argument says why.
 
-# shellcheck disable=SC2317,SC2329 # each_cache calls it
 move_cache() { # VARIABLE VALUE WHY
   ! is_ours "$1" || put "$@"
 }

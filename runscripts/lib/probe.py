@@ -1,7 +1,7 @@
 """Measure the start of this Python for HPCMOD_TIMING, or record a trace with torch.profiler for --profiler torch.
 
-Python imports it as sitecustomize, from a directory that only this run of it has on PYTHONPATH. Before the program starts,
-the environment, sys.path and sitecustomize are as without it. Whatever fails here, the program runs.
+Python imports it as sitecustomize. Before the program starts, the environment, sys.path and sitecustomize are as without it.
+Whatever fails here, the program runs.
 """
 
 import _frozen_importlib
@@ -71,7 +71,6 @@ class Imports(object):
             loaded()
 
     def stop(self):
-        """Stop measuring imports."""
         if _frozen_importlib._find_and_load is self.ours:
             _frozen_importlib._find_and_load = self.original
 
@@ -110,7 +109,6 @@ class Start(Watch):
         Watch.__init__(self)
 
     def write(self):
-        """Append to the record; nothing if it cannot be written."""
         try:
             with open(self.path, "a") as file:
                 file.write("".join("%s %s\n" % pair for pair in self.found.items()))
@@ -118,13 +116,11 @@ class Start(Watch):
             pass
 
     def finish(self):
-        """Write all that is known so far."""
         self.found["imports"] = "%.3f %d" % (self.imports.total, self.imports.count)
         self.found["packages"] = self.imports.slowest()
         self.write()
 
     def hook(self):
-        """Notice the first optimizer step."""
         try:
             self.hook_steps()
         except Exception:
@@ -216,12 +212,11 @@ PHASES = (
 
 
 def show(value):
-    """Return seconds for people."""
     return "%.0f" % value if value >= 100 else "%.1f" % value if value >= 10 else "%.2f" % value
 
 
 def spread(records, measure):
-    """Return minimum, median and maximum over the ranks as text, and the slowest record; None if none has it."""
+    """Return minimum, median and maximum over the ranks as text, and the slowest record or None."""
     found = sorted(((measure(one), number) for number, one in enumerate(records) if measure(one) is not None))
     if not found:
         return "unknown", None

@@ -144,7 +144,6 @@ check_sources() {
   if [[ ! $_launcher ]]; then
     check_others_are_told
   elif is_ours WORLD_SIZE && ! is_ours RANK; then
-    # shellcheck disable=SC2153 # offer sets RANK
     [[ $RANK == "$rank" ]] || refuse "RANK is $RANK in task $rank. Unset RANK, or set WORLD_SIZE as well"
   elif is_ours RANK && ! is_ours WORLD_SIZE; then
     [[ $WORLD_SIZE == "$size" ]] ||

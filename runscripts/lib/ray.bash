@@ -1,6 +1,5 @@
-# Ray's own `ray symmetric-run` starts a cluster over the nodes of a step, one task per node, and runs the program on the first.
-# What it leaves to others is here: CPUs and GPUs of the task, free ports, a token, a directory for each node, signals, and the
-# status of the program.
+# `ray symmetric-run` starts a cluster over the nodes of a step and runs the program on the first. The rest is here: CPUs and
+# GPUs of the task, free ports, a token, a directory for each node, signals, and the program's status.
 launch_by_ray() { # NODES -> _launch
   local count='' options=() IFS=' ,'
   if read_open_cpus; then

@@ -17,7 +17,6 @@ need_place() { # DIRECTORY -> _place, _directory
 # Nodes reply with lines: NODE WORD TEXT.
 start_keepers() {
   coproc KEEPERS { talk_to_nodes hpcmod-stage /bin/bash -p "$_script" --keep "$_directory" "$_size"; }
-  # shellcheck disable=SC2034 # bash unsets KEEPERS when the step ends
   _from=${KEEPERS[0]} _to=${KEEPERS[1]} _keepers=$KEEPERS_PID
   trap '' PIPE # report a keeper that has ended, instead of ending this script
   all_answer

@@ -20,7 +20,6 @@ find_task_time() {
   printf -v REPLY '%d.%02d' "$((ticks / 100))" "$((ticks % 100))" # USER_HZ is 100 on all machines
 }
 
-# shellcheck disable=SC2317,SC2329 # export_probe calls it, which run_python calls
 # Options of Python that would ignore PYTHONPATH, or the file that it finds there.
 ignores_probe() { # ARGS
   while [[ ${1-} == -?* && $1 != -[cm] ]]; do
@@ -56,7 +55,6 @@ write_record() {
 }
 
 # Just before Python: what it is told, and restores before the program starts.
-# shellcheck disable=SC2317,SC2329 # run_python calls it
 export_probe() { # ARGS
   [[ $_probe ]] && ! ignores_probe "$@" || return 0
   export _HPCMOD_PROBE=$_probe _HPCMOD_RECORD=$_record _HPCMOD_TRACE=$_trace

@@ -64,41 +64,18 @@ run_in_image() { # COMMAND ARGS
 }
 
 # Keep the host's Python out of the container: _guard of settings.bash. Variables that were set before the module was loaded
-# are known by a variable of the module. HPCMOD_KEEP_ENV lists variables to pass on; what the user set for the container wins.
+# are known by a variable of the module. Most often, none is set.
 guard_container() {
-  local name value note
+  local memory
   set -- "${_guard[@]}" # name, value, when
   while (($#)); do
-    name=$1 value=$2 note=_HPCMOD_${_sif_variable#SIF}_$1
-    if [[ " ${HPCMOD_KEEP_ENV-} " == *" $name "* ]]; then
-      lift_guard "SINGULARITYENV_$name"
-      lift_guard "APPTAINERENV_$name"
-    elif [[ $3 == always ]]; then
-      [[ ! $value && ! ${!name-} ]] || set_guard "SINGULARITYENV_$name" "APPTAINERENV_$name"
-    elif [[ ${!note-} ]]; then
-      set_guard "SINGULARITYENV_$name" "APPTAINERENV_$name"
-      [[ $3 != before ]] || pass_added "SINGULARITYENV_$name" "APPTAINERENV_$name"
-    fi
+    memory=_HPCMOD_${_sif_variable#SIF}_$1
+    [[ ! ${HPCMOD_KEEP_ENV-}${!memory-} && ($3 != always || ! $2${!1-}) ]] || {
+      source "$_here/libexec/hosts.bash"
+      guard_variable "$1" "$2" "$3" "$memory"
+    }
     shift 3
   done
-}
-
-lift_guard() { # VARIABLE
-  [[ ${!1-unset} != "$value" ]] || unset "$1"
-}
-
-set_guard() { # VARIABLES
-  [[ ${!1+set}${!2+set} ]] || export "$1=$value" "$2=$value"
-}
-
-# What the user has added to a list since the module was loaded.
-pass_added() { # VARIABLES
-  local - IFS=: entry added=()
-  set -f
-  for entry in ${!name-}; do
-    [[ :${!note}: == *":$entry:"* ]] || added+=("$entry")
-  done
-  [[ ! ${added[*]} || ${!1-}${!2-} ]] || export "$1=${added[*]}" "$2=${added[*]}"
 }
 
 # Slurm sends signals to every process of a step, also to the one that serves the container's root file system: the program
@@ -131,7 +108,8 @@ bind_host_commands() { [[ ! $_host_directory ]] || bind_host_directory; }
 find_for_host() { # ARGS
   local words=() stat
   # Started by its shebang line, #!/usr/bin/env python3; or EasyBuild, whose `eb` ends with an `exec` that hides it.
-  if [[ ${1-} == /* ]] && is_host_program "$1" || [[ "${*:1:2}" == '-m easybuild.main' ]]; then
+  if [[ ${1-} == /* ]] && source "$_here/libexec/hosts.bash" && is_host_program "$1" ||
+    [[ "${*:1:2}" == '-m easybuild.main' ]]; then
     find_program "$_me"
     return
   fi
@@ -145,28 +123,8 @@ find_for_host() { # ARGS
     [[ $1 != -*[cm] ]] || return 1 # a command line or a Python module, not a script
     shift
   done
-  is_host_program "${1-}" && ! runs_commands_of_users "$1" || return 1
+  [[ ${1-} ]] && source "$_here/libexec/hosts.bash" || return 1
+  is_host_program "$1" && ! runs_commands_of_users "$1" || return 1
   [[ " ${*:2} " != *" $_me "* ]] || return 1 # as in `xvfb-run python3 train.py`: the user chose the command
   find_program "$_me"
-}
-
-# Programs in Python, such as Snakemake, restart themselves by the path of their interpreter: `python` is a command of users.
-runs_commands_of_users() { # PATH
-  local file=$1 start=
-  [[ $file == /* ]] || file=/proc/$PPID/cwd/$file
-  [[ ! ${file##*/} =~ ^(eb|hpcmod|reframe|spack)$ ]] && IFS= read -r start 2>/dev/null <"$file"
-  [[ $start == '#!'*python* ]]
-}
-
-# A script beside the host's command, as in /usr/bin or a virtual environment; or a site's tool, in its own directory.
-is_host_program() { # PATH
-  local file=$1 start=
-  [[ $file == /* ]] || file=/proc/$PPID/cwd/$file
-  [[ $1 && -f $file && -x $file ]] || return 1
-  IFS= read -r -d '' -n 2 start 2>/dev/null <"$file"
-  [[ $start == '#!' ]] && ! is_wrapper "$file" || return 1
-  case ${file##*/} in
-    eb | hpcmod | reframe | spack) return 0 ;;
-  esac
-  [[ -x ${file%/*}/$_me ]] && ! is_wrapper "${file%/*}/$_me"
 }

@@ -116,7 +116,8 @@ def test_binds_from_another_node_are_resolved_again(run: Run, here: Path) -> Non
         (Bind(plain),),
         (layer, Bind(f"{here}/plain", "/layer")),
     ]
-    ran = run(*groups, **dict.fromkeys((*NAMES, "_HPCMOD_PYTORCH_SINGULARITY_BINDPATH"), value))
+    loaded = dict.fromkeys((*NAMES, "_HPCMOD_PYTORCH_SINGULARITY_BINDPATH"), value)
+    ran = run(*groups, **loaded, _HPCMOD_USER_SINGULARITY_BINDPATH=value.split(",")[-1])
     start = as_bound(here)
     assert elements(ran) == [f"{start}/fabric/1.20:/lib", f"{start}/plain", f"{start}/plain:/layer", f"{start}/mine:/m"]
     assert ran.stderr == ""
