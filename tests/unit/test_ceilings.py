@@ -40,14 +40,14 @@ CEILINGS = {
     "tests/logs": 1366,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53638,  # scripts that break six new rules of lint, and that do not
+    "tests/unit": 53639,  # scripts that break six new rules of lint, and that do not
     "docs": 122,
     "docs/examples": 516,
     "docs/explanation": 1072,  # locks on full disks
     "docs/how-to": 4322,  # what eb says after an environment was activated
-    "docs/reference": 1771,
+    "docs/reference": 1773,  # settings that only in-environment reads
     "docs/tutorial": 350,
-    "runscripts": 6500,
+    "runscripts": 6521,  # what wrappers read only if needed is in files of its own
     "easyblocks": 609,
     "easyconfigs": 2130,
     "recipes": 1430,
