@@ -27,7 +27,7 @@ CEILINGS = {
     "src/hpcmod/building": 2726,  # an image with a compression of your own is another one
     "src/hpcmod/notebooks": 1226,
     "src/hpcmod/runs": 7080,  # ranks of stacks without labels
-    "src/hpcmod/lint": 2600,  # ~ in quotes, and variables of Slurm whose option is missing
+    "src/hpcmod/lint": 2599,  # ~ in quotes, and variables of Slurm whose option is missing
     "src/hpcmod/importing": 2195,
     "tests": 4865,
     "tests/bench": 1110,
@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1366,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53639,  # scripts that break six new rules of lint, and that do not
+    "tests/unit": 53640,  # scripts that break six new rules of lint, and that do not
     "docs": 122,
     "docs/examples": 516,
     "docs/explanation": 1072,  # locks on full disks

@@ -102,6 +102,7 @@ COMMAND_LINES = [
     ("srun --ntask=2 ./a\nsrun --exclusiv --mpi=pmix ./a\n", ["unknown-option"]),
     ("singularity shell -s /bin/bash a.sif\n", ["no-terminal"]),
     ("DATA='~/data'\ncp a $DATA\nX='~/y'\neval cp $X a\nY=~/z; cp $Y a\n", ["tilde"]),
+    ("mkdir x/${$SLURM_JOB_ID} y$LSLURM_JOB_ID\n", ["slurm-variable", "syntax"]),
     ("source /path/to/env/bin/activate\ncp /path/to/b c\n", ["placeholder"]),
     ("echo /path/to/a\ncp $MY/path/to/a b\n", []),
     ("${count}=$((1 + 1))\nexport UCX_TLS=self, tcp\nexport SPM_HOME= opt/spm\n", ["blank-in-assignment"] * 3),

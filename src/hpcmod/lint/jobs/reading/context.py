@@ -70,10 +70,6 @@ class ScriptContext:
         """Return the variables that the script, its steps and the scripts that it writes set, each with its call."""
         return tuple((variable, call) for call in (*self.calls, *self.written) for variable in call.variables)
 
-    def assigned(self, name: str) -> list[Variable]:
-        """Return where a variable is set."""
-        return [variable for variable, _ in self.settings if variable.name == name]
-
     @cached_property
     def sources(self) -> bool:
         """Return whether the script sources another one, which may set any variable."""

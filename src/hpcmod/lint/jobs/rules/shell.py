@@ -56,6 +56,8 @@ def rule_syntax(job: ScriptContext) -> Iterator[Fault]:
             yield call.line, "bash runs this text as a command, which it does not find", "Begin each line with #."
         elif re.match("![a-z]", call.words[0].text):
             yield call.line, f"{call.words[0].text} is of a notebook: bash finds no such command", "Remove the !."
+        elif any(re.search(r"\$\{\$[A-Za-z]", word.text) for word in call.words):
+            yield call.line, "${$ is a bad substitution: bash does not run this command", "Remove the second $."
 
 
 def rule_placeholder(job: ScriptContext) -> Iterator[Fault]:
@@ -125,7 +127,7 @@ def rule_slurm_variable(job: ScriptContext) -> Iterator[Fault]:
         used = re.search(rf"^(?!\s*(?:echo|printf)\b).*\$\{{?{name}\b", job.body, re.MULTILINE)
         if name in _OF_OPTIONS and used and complete and not job.option(option) and not re.search(tested, job.text):
             yield line, f"Slurm sets ${name} only with --{option}: it is empty", f"Add #SBATCH --{option}=NUMBER."
-        own = name in VARIABLES or re.match("SLURM_SPANK|.*_HET_|(?!S[LURM]{3,4}_)", name)
+        own = name in VARIABLES or re.match("SLURM_SPANK|.*_HET_|(?![A-Z]?S[LURM]{3,4}_)", name)
         if not own and not job.sources and (near := get_close_matches(name, VARIABLES, 1, 0.8)):
             yield line, f"Slurm does not set ${name}, so it is empty", f"Write ${near[0]}."
 
@@ -200,20 +202,21 @@ def rule_too_many_threads(job: ScriptContext) -> Iterator[Fault]:
     cpus = each * (job.ranks_per_node() or job.ranks() or 1)
     if job.whole_nodes or job.option("mincpus", "cpus-per-gpu", "hint", "threads-per-core"):
         return
-    asked = [(each.line, f"OMP_NUM_THREADS={job.expand(each.value)} ") for each in job.assigned("OMP_NUM_THREADS")]
+    given = [variable for variable, _ in job.settings if variable.name == "OMP_NUM_THREADS"]
+    asked = [(variable.line, f"OMP_NUM_THREADS={job.expand(variable.value)} ") for variable in given]
     for call in (call for call in job.calls if call.name not in TOOLS and not call.of_srun("cpus-per-task")):
         match = _THREADS.search(f"{job.expand(call.arguments())} ")
         asked += [(call.line, match[0])] if match and not {word.name for word in call.program} & _STARTS_JOBS else []
-    for line, given in asked:
-        number = re.search(r"[ =](\d+) $", given)
+    for line, option in asked:
+        number = re.search(r"[ =](\d+) $", option)
         if number and int(number[1]) > cpus > 0:
-            problem = f"{' '.join(given.split()[-2:])}, but the job has {cpus} CPU{'s' * (cpus > 1)} on a node"
+            problem = f"{' '.join(option.split()[-2:])}, but the job has {cpus} CPU{'s' * (cpus > 1)} on a node"
             yield line, problem, "Request as many by --cpus-per-task."
 
 
 def rule_missing_device(job: ScriptContext) -> Iterator[Fault]:
     given = job.gpus_per_node() or 0
-    for variable in job.assigned("CUDA_VISIBLE_DEVICES") if not job.whole_nodes else ():
+    for variable in [each for each, _ in job.settings if each.name == "CUDA_VISIBLE_DEVICES" and not job.whole_nodes]:
         if re.fullmatch(r"\d(?:,\d)*", variable.value) and int(max(variable.value.split(","))) >= given > 0:
             problem = f"{variable.name}={variable.value}, but the job has {given} GPU{'s' * (given > 1)}, from 0 on"
             yield variable.line, problem, "Remove it: Slurm sets it."
