@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1366,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53640,  # scripts that break six new rules of lint, and that do not
+    "tests/unit": 53641,  # scripts that break six new rules of lint, and that do not
     "docs": 122,
     "docs/examples": 516,
     "docs/explanation": 1072,  # locks on full disks

@@ -226,6 +226,7 @@ DIRECTIVES = [
     ("--signal=B:USR1@15 --gres=gpu:v100:1 -n @n@ -a 1-9 -o x.log --open-mode=append", "trap 'rm x' USR1\n", []),
     ("--gpus-per-node=v100:x --gres=gpu:v100:x", "", ["bad-value"] * 2),
     ("--array=1-9 -o x.log", "", ["array-log"]),
+    ("--array=1-1 -o x.log", "", []),
     ("-t 1\n# SBATCH --exclusive\n#sbatch -N 4 a.sh\n#PBS -l nodes=1", "", []),
     ("-t 1\n#BATCH --exclusive\n#sbatch --ntasks=4\n #SBATCH -c 1\n#SBATPH -n 1", "", ["misspelt-directive"] * 4),
     ("-n 40\n#SBATCH --mincpus=40\n#SBATCH -o <name>.o%j", "STAR --runThreadN 8\necho \u201cdone\u201d", []),
