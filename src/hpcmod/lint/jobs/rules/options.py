@@ -194,12 +194,7 @@ def _submitted(name: str) -> PurePath:
 
 def rule_array_log(job: ScriptContext) -> Iterator[Fault]:
     array, option, mode = job.option("array"), job.option("output"), job.option("open-mode")
-    if (
-        not array
-        or not option
-        or re.fullmatch(r"\d+|(\d+)-\1|\d+-\d+.*%1", array.value)
-        or (mode and mode.value[:1] == "a")
-    ):
+    if not array or not option or re.fullmatch(r"\d+|(\d+)-\1|.*%1", array.value) or (mode and mode.value[:1] == "a"):
         return
     if not re.search(r"%[0-9]*[aAjJu]|/dev/null", option.value):
         stem, dot, ending = option.value.rpartition(".")
