@@ -5,7 +5,7 @@ find_program() {
   local IFS=: directory
   for directory in ${PATH-}; do
     REPLY=$directory/$1
-    [[ $directory == /* && -f $REPLY && -x $REPLY ]] && ! is_wrapper "$REPLY" && return
+    [[ $directory == /* && $directory != "$_root/bin" && -f $REPLY && -x $REPLY ]] && ! is_wrapper "$REPLY" && return
   done
   return 1
 }

@@ -128,7 +128,7 @@ number_of() { # TEXT
 }
 
 # Another user may have created the directory first, put a link there, or, if the parent belongs to a group, renamed one of
-# ours that the group may write to: it could already contain links.
+# ours that the group may write to.
 is_private() { # DIRECTORY
   local mode
   [[ $1 != "$_private" ]] || return 0

@@ -1,5 +1,4 @@
-# The binds of the module that exist on this node, with those of the user and the user's packages: from _binds of settings.bash.
-# Sourced by wrapper and in-environment, outside the container only.
+# The binds of the module (_binds of settings.bash) that exist on this node, with those of the user and the user's packages.
 
 _bound=() # our binds, after resolve_binds
 
@@ -73,7 +72,7 @@ choose_binds() {
     if [[ ! $found ]]; then
       REPLY=$4
       case $3 in
-        pattern) newest "$4" ;;
+        pattern) source "$_here/libexec/patterns.bash" && newest "$4" ;;
         packages) find_own_packages ;;
       esac
       [[ ! $REPLY || ! -e $REPLY ]] || { found=1 && add_bind "$REPLY" "$5" "$6"; }
@@ -81,33 +80,6 @@ choose_binds() {
     shift 6
   done
   [[ $found || ! $wanted ]] || missing+=("$wanted")
-}
-
-# PATTERN -> REPLY: the newest path that matches, 1.10 before 1.9, and numbers before words. Captured libraries have a link
-# to their original: those with an original on this node come first, so nodes that are not updated yet keep theirs.
-newest() {
-  local - IFS='' path key rest number best=
-  name_kernel "$1"
-  set -- "$REPLY"
-  REPLY=
-  set +f
-  for path in $1; do
-    key=0 rest=$path
-    [[ ! -e $path/.on-host ]] || key=1
-    while [[ $rest =~ ^([^0-9]*)([0-9]+)(.*)$ ]]; do
-      printf -v number '%12s' "${BASH_REMATCH[2]}"
-      key+=${BASH_REMATCH[1]}~${number// /0} rest=${BASH_REMATCH[3]}
-    done
-    key+=$rest
-    [[ -e $path && (! $REPLY || $key > $best) ]] && REPLY=$path best=$key
-  done
-}
-
-# PATTERN -> REPLY: with the release of this node's kernel
-name_kernel() {
-  local release=
-  [[ $1 != *'{uname_r}'* || ! -r /proc/sys/kernel/osrelease ]] || read -r release </proc/sys/kernel/osrelease
-  REPLY=${1//'{uname_r}'/$release}
 }
 
 add_bind() { # SOURCE DESTINATION OPTIONS

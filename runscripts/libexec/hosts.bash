@@ -1,4 +1,4 @@
-# What is the host's: variables of its Python, programs that mean its commands. For outside.bash, if there are any.
+# For outside.bash: variables of the host's Python, programs that mean its commands.
 
 # HPCMOD_KEEP_ENV lists variables to pass on; what the user set for the container wins.
 guard_variable() { # NAME VALUE WHEN MEMORY

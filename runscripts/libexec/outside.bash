@@ -1,4 +1,4 @@
-# Start the image of the module: what wrapper and in-environment do outside the container.
+# Start the image of the module from outside the container.
 
 find_image() { # -> _image
   _image=${!_sif_variable-}

@@ -1,4 +1,4 @@
-# What is the user's: binds among those of the module, packages that do not fit the image. For binds.bash, if there are any.
+# For binds.bash: the user's binds among those of the module, and packages that do not fit the image.
 
 # -> users: of BINDPATH; users_bind: of BIND
 find_users_binds() {
@@ -60,7 +60,7 @@ read_known_binds() {
   while (($#)); do
     case $3 in
       path) known[$4:${5:-$4}]=1 ;;
-      pattern) name_kernel "$4" && patterns+=("$REPLY" "$5") ;;
+      pattern) source "$_here/libexec/patterns.bash" && name_kernel "$4" && patterns+=("$REPLY" "$5") ;;
     esac
     shift 6
   done
