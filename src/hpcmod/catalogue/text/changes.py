@@ -8,8 +8,10 @@ import shlex
 
 _ENTRY = re.compile(r"^(?: {4}|(?:set|lappend) container\()(\w+)(?: =|\)) ")
 """What begins a value of the data in a modulefile, in both syntaxes."""
-_PUNCTUATION = re.compile(r'["\[\],]|(?<!\$)\{|(?<![^\s"{}])\}|\blist\b|\\$')
-"""What is around the values, not the braces of a `${VARIABLE}` in them."""
+_STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
+_CODE_AND_REASON = re.compile(rf'((?:{_STRING.pattern}|[^"])*?)(?: (?:--|;#) (.*))?')
+_SYNTAX = re.compile(r"= true|[\[\]{},=]|\b(?:list|to|options)\b|\\$")
+"""What is around the strings and between them."""
 _WORDS = {
     "image": "image",
     "binds": "bind path",
@@ -85,9 +87,13 @@ def _read_entries(text: str) -> _Entries:
             section = _WORDS.get(begins[1], begins[1])
         elif not line.startswith((" ", "]")):
             section = ""
-        code, _, reason = re.sub(" (--|;#) ", "\0", line[begins.end() if begins else 0 :]).partition("\0")
-        value = " ".join(_PUNCTUATION.sub(" ", code).replace(" = true", "").split())
-        name = value.partition(" ")[0] if section in _WORDS.values() else ""
+        split = _CODE_AND_REASON.fullmatch(line, begins.end() if begins else 0)
+        code, _, reason = split.groups("") if split else (line, "", "")
+        texts = [re.sub(r"\\(\W)", r"\1", text) for text in _STRING.findall(code)]
+        name = texts[0] if texts and section in _WORDS.values() else ""
+        if section == _WORDS["binds"] and "own_packages" not in code:  # as profiles write it, then how it is looked for
+            texts = list(filter(None, [":".join(filter(None, texts[:3])), *texts[3:]]))
+        value = " ".join([*texts, *_SYNTAX.sub(" ", _STRING.sub(" ", code)).split()]).strip()
         if section and value:
             entries[section, value if (section, name) in entries else name] = value, reason
     return entries

@@ -6,10 +6,13 @@ from hpcmod.catalogue.text.changes import describe_changes
 from hpcmod.catalogue.text.existing_module import parse_module
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.resources import module_templates
+from hpcmod.machine.values.bind import Bind
+from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.tables import SiteBinds
 from hpcmod.modules.text.modulefile import render_body, render_description
 from hpcmod.modules.values.install_record import SYNTAXES
-from hpcmod.modules.values.plan import InstallPlan
-from tests.plans import HOSTILE, make_example, make_plan_of
+from hpcmod.modules.values.plan import InstallPlan, make_plan
+from tests.plans import FACTS, HOSTILE, SPEC, make_example, make_plan_of
 
 TEMPLATES = module_templates()
 BETWEEN = {
@@ -52,6 +55,17 @@ def test_changes_are_told_in_words(syntax: str) -> None:
     braces = before.replace('"hsn"', '"${PATH:-/x}:$NAME"')
     assert "changed variable: NCCL_SOCKET_IFNAME hsn -> ${PATH:-/x}:$NAME" in describe_changes(before, braces)[0]
     assert list(describe_changes(before, before)) == []
+    pieces = before.replace('"hsn"', '"a,b;c  -- ;# [d]"')
+    assert "changed variable: NCCL_SOCKET_IFNAME hsn -> a,b;c  -- ;# [d] (" in describe_changes(before, pieces)[0]
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES)
+def test_binds_are_told_as_a_profile_writes_them(syntax: str) -> None:
+    binds = (Bind.parse(text, required=True, origin="x.toml:1") for text in ("/a:/to", "/a:/to:ro"))
+    old, new = (make_plan(FACTS, Site("x", binds=SiteBinds(((bind,),))), SPEC) for bind in binds)
+    assert describe_changes(whole(old, syntax), whole(new, syntax)) == [
+        "changed bind path: /a:/to required -> /a:/to:ro required (site profile x.toml)"
+    ]
 
 
 @pytest.mark.slow
