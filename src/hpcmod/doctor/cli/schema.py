@@ -13,9 +13,9 @@ _OWNERS = {"": Site, "nodes.*": NodeType, "limits.*": Limits, "stage.*": StagePl
 
 
 def profile_schema() -> dict[str, Any]:
-    """Return the schema of a site profile. Each key may also be false: it removes the value of an extended profile."""
+    """Return the schema of a site profile. Keys and tables may be false: it removes what an extended profile sets."""
     keys = {key: ({"anyOf": [shape_of(known.check), {"const": False}]}, explain(key)) for key, known in SCHEMA.items()}
-    return make_file_schema("site profile", keys, ["name"])
+    return make_file_schema("site profile", keys, ["name"], {"type": ["object", "boolean"], "not": {"const": True}})
 
 
 def explain(key: str) -> str:

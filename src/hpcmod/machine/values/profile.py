@@ -79,6 +79,11 @@ def pattern_of(key: str) -> str:
     return pattern if names and pattern in SCHEMA else ""
 
 
+def _is_table(key: str) -> bool:
+    table, dot, name = key.partition(".")
+    return "." not in name and any(known.startswith(f"{table}.*." if dot else f"{table}.") for known in SCHEMA)
+
+
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in tree.items():
         key = f"{prefix}{name}"
@@ -91,6 +96,9 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 def _check_key(key: str, value: Any, values: dict[str, Any]) -> list[str]:
     """Store the checked value in `values`; return the errors."""
     pattern = pattern_of(key)
+    if not pattern and value is False and _is_table(key):
+        values[key] = None
+        return []
     if not pattern:
         name = key.split(".")[1] if "." in key else "NAME"
         from difflib import get_close_matches
@@ -227,7 +235,7 @@ def _merge(profiles: Sequence[Profile], values_of: Callable[[Profile], Mapping[s
             if key.startswith(NOT_INHERITED) and profile is not profiles[-1]:
                 continue
             if value is None or value is False:  # KEY = false
-                merged.pop(key, None)
+                merged = {old: kept for old, kept in merged.items() if not f"{old}.".startswith(f"{key}.")}
             elif key in TABLES_THAT_ADD or pattern_of(key) == "bandwidth.*":
                 merged[key] = {**merged.get(key, {}), **dict(value)}
             else:

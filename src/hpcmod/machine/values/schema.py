@@ -27,7 +27,8 @@ SCHEMA: Mapping[str, Key] = {
         check.check_text,
         "text",
         "Name or file of a profile to start from, or `machine`: the one that would be used without this file. A key "
-        "set here replaces the inherited value, and `KEY = false` removes it; tables are merged entry by entry.",
+        "set here replaces the inherited value, and `KEY = false` removes it; tables are merged entry by entry, and "
+        "`TABLE = false`, or `TABLE.NAME = false` (`nodes.NAME`, `limits.NAME`, ...), removes all keys below it.",
     ),
     "tried": Key(
         check.tried,

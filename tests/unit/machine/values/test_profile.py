@@ -410,6 +410,28 @@ def test_a_later_profile_removes_a_key() -> None:
     assert "verb" not in merge_written(profiles)["launcher"]
 
 
+@pytest.mark.parametrize("key", ["nodes.n", "nodes", "stage.ram", "stage", "limits.q", "limits", "bandwidth", "gpu"])
+def test_a_later_profile_removes_a_table(key: str) -> None:
+    tables = {
+        "nodes": "[nodes.n]\ncores = 1\n",
+        "stage": '[stage.ram]\ndirectory = "/dev/shm"\n',
+        "limits": "[limits.q]\nnodes = 1\n",
+        "bandwidth": "[bandwidth]\nall_reduce = { 2 = 1 }\n",
+        "gpu": '[gpu]\nper_rank = "one"\n',
+    }
+    base = 'name = "a"\n' + "".join(tables.values())
+    without = base.replace(tables[key.partition(".")[0]], "")
+    profiles = [parse_profile(base, "a"), parse_profile(f'name = "a"\n{key} = false\n', "b")]
+    assert make_site(profiles) == site_of(without) != site_of(base)
+    assert merge_written(profiles) == merge_written([parse_profile(without, "c")])
+
+
+@pytest.mark.parametrize("key", ["nodez", "binds.x", "nodes.n.x"])
+def test_false_removes_no_unknown_table(key: str) -> None:
+    with pytest.raises(BadInputError, match=f"{key}: unknown key"):
+        parse_profile(f'name = "a"\n{key} = false\n', "a.toml")
+
+
 def test_a_later_profile_extends_a_node_type_and_adds_new_ones() -> None:
     site = site_of(
         'name = "a"\n[nodes.gpu]\ncores = 64\ngpus = 4\n',

@@ -47,17 +47,20 @@ def file_schemas() -> dict[str, dict[str, Any]]:
     return {f"{schema['title'].replace(' ', '-')}.json": schema for make in offered("schemas") for schema in [make()]}
 
 
-def make_file_schema(title: str, keys: Mapping[str, tuple[Shape, str]], required: Sequence[str]) -> dict[str, Any]:
+def make_file_schema(
+    title: str, keys: Mapping[str, tuple[Shape, str]], required: Sequence[str], of_tables: Mapping[str, Any] = {}
+) -> dict[str, Any]:
     """Return the schema of a kind of TOML files.
 
     `keys`: By dotted key, in which `*` is a name that the file chooses, the shape of the value, and its meaning.
+    `of_tables`: What is different in the shape of tables.
     """
     whole: dict[str, Any] = {"$schema": _DIALECT_OF_EDITORS, "title": title, **object_shape({}, *required)}
     for key, (shape, meaning) in keys.items():
         *tables, name = key.split(".")
         table = whole
         for part in tables:
-            table = _below(table, part, object_shape({}))
+            table = _below(table, part, {**object_shape({}), **of_tables})
         _below(table, name, {**({"description": meaning} if meaning else {}), **shape})
     return whole
 
