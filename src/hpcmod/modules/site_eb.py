@@ -92,9 +92,13 @@ def find_parts(*, ours: bool = False) -> EbParts:
 
 
 def why_no_easyblock(environ: Mapping[str, str]) -> str:
-    """Ask `eb` for the parameters of the easyblock; return why it cannot use it, empty if it can."""
-    with_python = environ if which("eb", environ) else {EB_PYTHON: sys.executable, **environ}
-    done = run_eb(["--easyblock=ContainerModule", "--avail-easyconfig-params"], with_python)
+    """Ask `eb` for the parameters of the easyblock; return why it cannot use it, empty if it can.
+
+    One that is not on PATH is asked as `hpcmod install` runs it.
+    """
+    settings = {} if which("eb", environ) else eb_environment(environ)
+    complete = {name: value for name, value in {**environ, **settings}.items() if value or name not in settings}
+    done = run_eb(["--easyblock=ContainerModule", "--avail-easyconfig-params"], complete)
     if done.status == 0:
         return ""
     said = f"{done.stdout}\n{done.stderr}"

@@ -7,6 +7,7 @@ import pytest
 
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.doctor.doctor import check_machine
+from hpcmod.modules import find_parts
 from tests.programs import make_program
 
 pytestmark = pytest.mark.slow
@@ -93,6 +94,10 @@ def test_an_eb_beside_hpcmod_that_is_not_on_path_is_used(
     (tmp_path / "eb").rename(tmp_path / "own/eb")
     assert subjects(sound) == []
     assert "not on PATH" in found(sound, "eb").found
+    # asked as `hpcmod install` runs it, although a module without --eb sets these for the eb of the site
+    make_program(tmp_path / "own/eb", '#!/bin/sh\n[ "$EB_PYTHON${EASYBUILD_INCLUDE_EASYBLOCKS+set}" = "$OWN" ]\n')
+    of_module = {"EB_PYTHON": "/usr/bin/python3", "EASYBUILD_INCLUDE_EASYBLOCKS": find_parts().easyblocks}
+    assert subjects({**sound, **of_module, "OWN": sys.executable}) == []
 
 
 @pytest.mark.parametrize(
