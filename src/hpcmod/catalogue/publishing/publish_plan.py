@@ -25,7 +25,7 @@ from hpcmod.compat.values.rules import RULES
 from hpcmod.compat.values.verdict import judge
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, CheckFailedError, NotFoundError
-from hpcmod.core.fs.checksums import file_sha256
+from hpcmod.core.fs.checksums import check_sha256, file_sha256
 from hpcmod.core.progress import Progress
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.facts import Provenance
@@ -109,13 +109,14 @@ def plan_publish(
         text = read_easyconfig(catalogue, plan.known) or ""
         kept = FetchPlan(plan.known.publication.reference, "", str(path), None, None, 0, "nothing required")
         return replace(plan, record=plan.known, easyconfig=text), kept
-    fetch = Origin(candidate.reference, context.options).plan(path)
+    fetch = Origin(candidate.reference, replace(context.options, checksum=candidate.checksum)).plan(path)
     if recognize(candidate.reference).kind not in LOCAL_KINDS:
         text = make_easyconfig(candidate, sha256="", reference=fetch.pinned or fetch.reference)
         return replace(plan, easyconfig=text), fetch
     check_given(candidate, context)
     path = Path(candidate.reference.path)
-    digest = file_sha256(path, context.progress(path.name))
+    known, digest = Sif(path).provenance(None), file_sha256(path, context.progress(path.name))
+    check_sha256(path, expected=candidate.checksum or (known.sha256 if known else None), found=digest)
     found = Provenance(str(path.absolute()), "", digest, path.stat().st_size, now_text(), f"hpcmod {__version__}")
     return with_image(plan, path, found, context)[0], fetch
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hpcmod.core.fs.checksums import file_sha256
-from hpcmod.core.values.reference import OCI_KINDS, ImageReference
+from hpcmod.core.values.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
 from hpcmod.core.values.trust import ANYTHING, TrustPolicy, check_pinned
 from hpcmod.images.acquire.locate import recognize
 from hpcmod.images.cache import Cache
@@ -17,7 +17,7 @@ from hpcmod.images.oci.image import OciImage
 from hpcmod.images.oci.layout import read_layout
 from hpcmod.images.registry import open_registry_image, resolve
 from hpcmod.images.sif_file import Sif
-from hpcmod.images.trust.policy import rule_for, subject_of
+from hpcmod.images.trust.policy import LocalImage, rule_for, subject_of, verify_image_trust
 from hpcmod.images.web.credentials import Access
 
 _ANYONE = Access()
@@ -113,18 +113,24 @@ class Origin:
                 yield image, image.digest
 
     def plan(self, out: Path) -> FetchPlan:
-        """Plan what `obtain` would do, and check that the trust policy allows it."""
+        """Plan what `obtain` would do, and check that the trust policy allows it, as far as can be known unfetched."""
         reference, cache = recognize(self.reference), self.options.cache
-        rule = rule_for(self.options.policy, reference)
-        check_pinned(reference, rule, self.options.checksum)
+        options, rule = self.options, rule_for(self.options.policy, reference)
+        if reference.kind in LOCAL_KINDS:
+            path, checksum = Path(reference.path), options.checksum
+            LocalImage.verify(path, reference, options.policy, checksum=checksum, environ=options.environ)
+        else:
+            check_pinned(reference, rule, options.checksum)
         needs = ", ".join(rule.needs) or "nothing required"
         plain = FetchPlan(subject_of(reference), "", str(out), None, None, None, needs)
-        if reference.kind == "oras":
-            return replace(plain, pinned=self.pin().canonical)
-        if reference.kind != "docker":
+        if reference.kind not in ("oras", *OCI_KINDS):
             return plain
         pinned = self.pin()
-        with Origin(pinned, self.options).open() as (image, _):
+        if reference.kind != "docker":
+            verify_image_trust(pinned, rule, [pinned.digest], access=options.access)
+            return replace(plain, pinned=pinned.canonical if pinned.registry else "")
+        with Origin(pinned, options).open() as (image, _):
+            verify_image_trust(pinned, rule, [pinned.digest, image.digest], access=options.access)
             missing = [layer for layer in image.layers if not (cache and cache.find(layer.digest, layer.size))]
             return replace(
                 plain,

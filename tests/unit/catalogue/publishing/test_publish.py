@@ -19,9 +19,18 @@ from hpcmod.catalogue.values import lifecycle as rules
 from hpcmod.catalogue.values.journal import Key, Records
 from hpcmod.catalogue.values.record import CatalogueRecord, Check
 from hpcmod.compat.values.verdict import Verdict
-from hpcmod.core.errors import BadInputError, CheckFailedError, HpcmodError, LackingError, NotFoundError
+from hpcmod.core.errors import (
+    BadInputError,
+    CheckFailedError,
+    HpcmodError,
+    LackingError,
+    NotFoundError,
+    UntrustedError,
+    VerificationError,
+)
 from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.values.finding import Finding
+from hpcmod.core.values.trust import TrustPolicy
 from hpcmod.images.settings import make_options
 from hpcmod.machine.machine import find_machine
 from tests import corpus
@@ -138,6 +147,20 @@ def test_errors_use_the_file_name_that_the_user_gave(
         publish(shop, asked, context)
     assert caught.value.message.startswith(f"{image}: ")
     assert files(shop) == before
+
+
+def test_the_dry_run_also_refuses_an_image_that_is_not_what_it_should_be(
+    shop: Catalogue, context: PublishContext, asked: Request
+) -> None:
+    strict = replace(context, options=replace(context.options, policy=TrustPolicy(("signature",), ("/k.pem",))))
+    wrong = replace(asked, checksum="0" * 64)
+    for verb in (publish, dry_run):
+        with pytest.raises(UntrustedError, match="not signed"):
+            verb(shop, asked, strict)
+        with pytest.raises(VerificationError, match="expected 0000"):
+            verb(shop, wrong, context)
+    pinned = replace(context, options=replace(context.options, policy=TrustPolicy(("checksum",))))
+    assert dry_run(shop, replace(asked, checksum=file_sha256(Path(asked.what))), pinned).record
 
 
 def test_a_check_that_needs_slurm_is_refused_before_anything_is_fetched(

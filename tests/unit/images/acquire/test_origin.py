@@ -14,6 +14,7 @@ from hpcmod.images.cache import Cache
 from tests.corpus import make_sif
 from tests.oci_corpus import f, tar_bytes
 from tests.registry import Registry
+from tests.signatures import make_key, push_signature
 
 LAYERS = [tar_bytes([f("a", "x" * 5000)]), tar_bytes([f("b", "y")])]
 SIZE = sum(map(len, LAYERS))
@@ -56,12 +57,21 @@ def test_fetches_no_layers(registry: Registry, options: ObtainOptions, tmp_path:
     assert not (tmp_path / "x.sif").exists()
 
 
-def test_a_policy_that_would_refuse_refuses_now(registry: Registry, options: ObtainOptions) -> None:
+def test_a_policy_that_would_refuse_refuses_now(registry: Registry, options: ObtainOptions, tmp_path: Path) -> None:
     strict = replace(options, policy=TrustPolicy(rules=(TrustRule("docker://*", ("digest", "signature")),)))
     with pytest.raises(UntrustedError, match="requires a digest"):
         seen(f"docker://{registry.host}/origin/two:1", strict)
-    pinned = f"docker://{registry.host}/origin/two@{registry.push_image('origin/two', LAYERS)['digest']}"
-    assert seen(pinned, strict).policy == "digest, signature"
+    key, digest = make_key(tmp_path, "one"), registry.push_image("origin/two", LAYERS)["digest"]
+    strict = replace(options, policy=TrustPolicy(("digest", "signature"), (str(key.public_file),)))
+    places = [f"{kind}://{registry.host}/origin/two@{digest}" for kind in ("docker", "oras")]
+    for pinned in (*places, str(make_sif(tmp_path / "given.sif"))):
+        with pytest.raises(UntrustedError, match="not signed" if "@" in pinned else "requires a digest"):
+            seen(pinned, strict)
+    push_signature(registry, "origin/two", digest, key)
+    assert [seen(pinned, strict).policy for pinned in places] == ["digest, signature"] * 2
+    for pinned in (str(tmp_path / "given.sif"), f"oci:{tmp_path}"):
+        with pytest.raises(UntrustedError, match="not signed|which only a registry has"):
+            seen(pinned, replace(strict, policy=strict.policy._replace(needs=("signature",))))
 
 
 def test_a_missing_image_is_reported(registry: Registry, options: ObtainOptions) -> None:
