@@ -189,6 +189,9 @@ def _read(choice: str, *, named_in: str = "--site or HPCMOD_SITE", beside: Path 
         return parse_profile(read_text(path, _LARGEST), str(path))
     except UnusableFileError as err:
         raise BadInputError(f"site profile {path}: {err.strerror}", "Choose a TOML file.") from err
+    except PermissionError as err:
+        cure = f"Ask its owner to let you read it (ls -l {path}), or name another profile with --site or HPCMOD_SITE."
+        raise LackingError(f"site profile {path}: {err.strerror}", cure) from err
     except UnicodeDecodeError as err:
         raise BadInputError(f"site profile {path} is not valid UTF-8: {err}", "Save it as UTF-8.") from err
 

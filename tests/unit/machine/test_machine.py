@@ -89,6 +89,18 @@ def test_a_profile_that_extends_a_missing_one_or_itself_or_is_not_a_text_is_refu
         load_site(str(path), {})
 
 
+def test_a_profile_that_may_not_be_read_is_told_with_whom_to_ask(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write("closed.toml", "x")
+
+    def refuse(*_: object) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(machine, "read_text", refuse)
+    with pytest.raises(LackingError, match=rf"site profile {path}: Permission denied") as caught:
+        find_machine(None, {}, flag=str(path))
+    assert f"ls -l {path}" in caught.value.cure
+
+
 @pytest.mark.parametrize("name", sorted(machine.site_profiles()))
 def test_every_shipped_profile_is_valid(name: str) -> None:
     assert load_site(name, {}).description

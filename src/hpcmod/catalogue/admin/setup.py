@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import hpcmod
 from hpcmod import __version__
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.text.site_module import LOGIC, SiteModule, render_launcher, render_site_module
@@ -95,3 +96,22 @@ def _make_directory(path: Path) -> None:
     tree = Tree(path.parent)
     tree.make_directory(path.name)
     tree.change_mode(path.name, 0o755 | (path.parent.stat().st_mode & _GROUP_BITS))
+
+
+def find_closed_to_users(profiles: Iterable[Path], place: Path) -> dict[Path, Path]:
+    """Return files and directories that not all users may read, each with a file below that they need.
+
+    Who may enter the directories above a setup may also enter them for other files.
+
+    `profiles`: Files of the site profile.
+    `place`: Directory of the setup.
+    """
+    python = Path(sys.executable)
+    closed: dict[Path, Path] = {}
+    for path in map(Path.absolute, (python.resolve(), python.with_name("hpcmod"), Path(hpcmod.__file__), *profiles)):
+        above = [parent for parent in reversed(path.parents) if parent not in place.parents]
+        steps = [*((parent, 0o001) for parent in above), (path, 0o004)]
+        first = next((step for step, bit in steps if not step.stat().st_mode & bit), None)
+        if first:
+            closed.setdefault(first, path)
+    return closed

@@ -27,6 +27,7 @@ def python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A Python interpreter with hpcmod in the same directory."""
     path = tmp_path / "venv" / "bin" / "python"
     path.parent.mkdir(parents=True)
+    path.touch()
     path.with_name("hpcmod").touch()
     monkeypatch.setattr(sys, "executable", str(path))
     return path
@@ -78,6 +79,33 @@ def test_the_profile_is_checked_and_named_by_its_whole_path(
     hpcmod("site", "setup", "--catalogue", catalogue.directory, "--site", "ours.toml")
     assert str(tmp_path / "ours.toml") in (catalogue.directory / f"site/modules/hpcmod/{__version__}.lua").read_text()
     assert hpcmod("site", "setup", "--catalogue", catalogue.directory, "--site", "nowhere").exit_code == 3
+
+
+def test_a_profile_or_an_environment_that_users_may_not_read_is_told(
+    tmp_path: Path, catalogue: Catalogue, python: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
+    monkeypatch.setattr("hpcmod.__file__", str(python))
+    (tmp_path / "ours.toml").write_text('name = "ours"\nextends = "etc/base.toml"\n')
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/base.toml").write_text('name = "base"\n')
+    setup = ("site", "setup", "--catalogue", catalogue.directory, "--site", tmp_path / "ours.toml")
+    below = [path for place in ("etc", "venv") for path in (tmp_path / place, *(tmp_path / place).rglob("*"))]
+    for path in (*below, tmp_path / "ours.toml"):
+        path.chmod(0o755)
+    assert "may read" not in hpcmod(*setup).stderr
+    for path, mode in ((tmp_path / "ours.toml", 0o640), (tmp_path / "etc", 0o750), (tmp_path / "venv", 0o700)):
+        path.chmod(mode)
+    said = [line.partition(": ")[2] for line in hpcmod(*setup).stderr.splitlines() if "may read" in line]
+    assert said == [
+        f"not all users may read {tmp_path}/{path}: mode {mode} of {tmp_path}/{closed}. "
+        f"Open it: chmod {how} {tmp_path}/{closed}"
+        for path, mode, closed, how in (
+            ("venv/bin/python", 700, "venv", "-R go+rX"),
+            ("etc/base.toml", 750, "etc", "go+x"),
+            ("ours.toml", 640, "ours.toml", "-R go+rX"),
+        )
+    ]
 
 
 def test_eb_is_put_next_to_it_only_if_asked_for_and_there(catalogue: Catalogue, python: Path) -> None:
