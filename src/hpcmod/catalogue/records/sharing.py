@@ -97,14 +97,19 @@ def _as_it_is(catalogue: Catalogue) -> Catalogue:
 def _give_to_group(root: Path, group: str, mode: int) -> None:
     """Allow a group to write, and make it own everything created below, by any user."""
     try:
-        os.chown(root, -1, grp.getgrnam(group).gr_gid)
+        number = grp.getgrnam(group).gr_gid
+        os.chown(root, -1, number)
         Tree(root).change_mode("", mode)
     except KeyError as err:
         raise LackingError(f"group {group!r} not found", "Choose an existing one with --group: getent group") from err
     except PermissionError as err:
+        status, given = root.stat(), _SETGID | _GROUP_MAY_WRITE
+        if status.st_gid == number and status.st_mode & given == given and may_give_to(number):  # another member did it
+            return
+        who = "a member of that group" if status.st_uid == os.geteuid() else user_name(status.st_uid)
         raise LackingError(
             f"{root}: cannot be given to the group {group}",
-            "Ask a member of that group to create the catalogue, or choose another with --group.",
+            f"Ask {who} to create the catalogue, or choose another group with --group.",
         ) from err
 
 

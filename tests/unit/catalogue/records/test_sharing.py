@@ -5,6 +5,7 @@ import os
 import stat
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -85,6 +86,21 @@ def test_an_interrupted_init_is_finished_by_the_next(tmp_path: Path) -> None:
     (tmp_path / "modules" / "all").mkdir(parents=True)
     make_catalogue(Catalogue(tmp_path))
     assert open_catalogue(tmp_path).records_directory.is_dir()
+
+
+def test_a_second_admin_may_give_it_to_the_group_that_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop, group = make_shop(tmp_path / "shop"), grp.getgrgid(os.getgid()).gr_name
+    monkeypatch.setattr(os, "chown", refuse := Mock(side_effect=PermissionError(1, "Operation not permitted")))
+    with pytest.raises(LackingError, match="cannot be given to the group") as caught:
+        make_catalogue(shop, group=group)
+    assert "a member of that group" in caught.value.cure
+    monkeypatch.setattr(os, "geteuid", lambda: shop.directory.stat().st_uid + 1)
+    with pytest.raises(LackingError) as caught:
+        make_catalogue(shop, group=group)
+    assert f"Ask {shop.directory.owner()} " in caught.value.cure
+    shop.directory.chmod(0o2770)
+    make_catalogue(shop, group=group)
+    assert (refuse.call_count, stat.S_IMODE(shop.directory.stat().st_mode)) == (3, 0o2770)
 
 
 def test_a_missing_group_is_reported(tmp_path: Path) -> None:
