@@ -70,7 +70,7 @@ def test_a_policy_that_would_refuse_refuses_now(registry: Registry, options: Obt
     push_signature(registry, "origin/two", digest, key)
     assert [seen(pinned, strict).policy for pinned in places] == ["digest, signature"] * 2
     for pinned in (str(tmp_path / "given.sif"), f"oci:{tmp_path}"):
-        with pytest.raises(UntrustedError, match="not signed|which only a registry has"):
+        with pytest.raises(UntrustedError, match=r"not signed|which only a registry has"):
             seen(pinned, replace(strict, policy=strict.policy._replace(needs=("signature",))))
 
 
