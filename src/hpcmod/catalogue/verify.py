@@ -16,6 +16,7 @@ from hpcmod.core.fs.reading import read_file
 from hpcmod.core.progress import Progress
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.modules import read_record
+from hpcmod.modules.values.install_record import RECORD
 
 _REPAIR = "To repair it, publish the same image under the same name again."
 
@@ -86,7 +87,9 @@ def _verify_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Fin
     root = software_of(catalogue, record)
     files = [name for name, _ in read_record(root).files]
     missing = [str(root / name) for name in files if not (root / name).is_file()]
-    if missing or not files:
+    if not files and (root / RECORD).is_file():
+        yield _gone(record, "installation", f"{root / RECORD}: damaged, or of an hpcmod before 1.0.0")
+    elif missing or not files:
         yield _gone(record, "installation", f"missing: {', '.join(missing[:3]) or root}")
     else:
         changed = [str(path) for path, text in script_files(catalogue, record).items() if not _has(path, text)]

@@ -38,6 +38,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "the image is gone": (lambda top: (top / "images/Toy-1.0.sif").unlink(), "Toy-1.0.sif is missing"),
     "a script is gone": (lambda top: (top / "software/Toy/1.0/run").unlink(), "missing: "),
     "the installation is gone": (lambda top: (top / "software/Toy/1.0/record.json").unlink(), "missing: "),
+    "the installation is of 0.1.0": (
+        lambda top: (top / "software/Toy/1.0/record.json").write_text('{"record": 1, "files": ["run"]}'),
+        "software/Toy/1.0/record.json: damaged, or of an hpcmod before 1.0.0",
+    ),
     "the module was edited": (lambda top: (top / "modules/all/Toy/1.0.lua").write_text("x"), "not as published"),
     "the module is gone": (lambda top: (top / "modules/all/Toy/1.0.lua").unlink(), "not as published"),
     "the easyconfig is gone": (lambda top: (top / "easyconfigs/t/Toy/Toy-1.0.eb").unlink(), "not as published"),

@@ -10,7 +10,7 @@ from hpcmod import __version__
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.text.existing_module import ExistingModule, parse_module
 from hpcmod.catalogue.values.record import CatalogueRecord
-from hpcmod.catalogue.visible.kept import read_easyconfig, read_files, read_module
+from hpcmod.catalogue.visible.kept import kept_directory, read_easyconfig, read_files, read_module
 from hpcmod.catalogue.visible.notices import look_for_notices
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.resources import module_templates, runscript_files
@@ -42,7 +42,10 @@ def read_rendering(catalogue: Catalogue, record: CatalogueRecord) -> Rendering:
     easyconfig = read_easyconfig(catalogue, record)
     files = read_files(catalogue, record)
     if not modules or easyconfig is None or RECORD not in files:
-        raise NotFoundError(f"{record.module}: its installation is missing", "Publish its image again: hpcmod publish")
+        problem = (
+            f"{record.module}: {kept_directory(catalogue, record)} lacks files: removed, or of an hpcmod before 1.0.0"
+        )
+        raise NotFoundError(problem, "Publish its image again: hpcmod publish")
     return Rendering(modules, files, easyconfig)
 
 
