@@ -59,7 +59,7 @@ def _describe(old: _Entries, new: _Entries) -> list[str]:
 def _read_settings(text: str) -> _Entries:
     """Return the values of `lib/settings.bash` that are not in the modulefile; the names of plain ones as they are."""
     words, name = dict[str, list[str]](), ""
-    for word in shlex.split(text, comments=True):
+    for word in shlex.split(re.sub(r"^\[\[ .*", "", text, flags=re.MULTILINE), comments=True):  # without its conditions
         begins = _ASSIGNED.fullmatch(word)
         name, value = begins.groups() if begins else (name, word)
         words.setdefault(name, []).append(value)

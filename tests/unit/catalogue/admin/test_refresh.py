@@ -12,6 +12,7 @@ from hpcmod.catalogue.admin.gc import find_unused
 from hpcmod.catalogue.admin.refresh import RefreshResult, Wanted, refresh_containers
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.text.changes import describe_settings
 from hpcmod.catalogue.visible.kept import read_files, render_kept_files
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.tree import Tree
@@ -101,6 +102,11 @@ def test_settings_that_cannot_be_read_and_other_scripts_are_named(shop: Catalogu
     (shop.kept / "Toy/1.0/files.json").write_text(render_kept_files(kept))
     (found,) = renew(shop, GENERIC, dry_run=True).changed
     assert found.lines == (f"scripts: bin/gone, bin/torchrun, {SETTINGS}",)
+
+
+def test_conditions_in_settings_are_no_values(shop: Catalogue) -> None:
+    text = read_files(shop, next(shop.records()))[SETTINGS]
+    assert describe_settings(text.replace("\n[[ ", "\n# "), text) == []
 
 
 def test_a_change_whose_description_could_not_be_removed_is_finished_though_nothing_is_to_be_renewed(
