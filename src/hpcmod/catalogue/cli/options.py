@@ -97,7 +97,14 @@ def show_change(change: Change, *, as_json: bool, dry_run: bool) -> None:
 def _render_edit(before: Any, after: Any) -> list[str]:
     if before is None or after is None:
         return ["published" if before is None else "no longer published"]
-    return [f"{field}: {_show(before[field])} -> {_show(after[field])}" for field in after]
+    return [_render_field(field, before[field], after[field]) for field in after]
+
+
+def _render_field(field: str, before: Any, after: Any) -> str:
+    if field == "rendering":  # the change that made it
+        field = "modules and scripts"
+        before, after = (f"as of change {number}" if number else "as published" for number in (before, after))
+    return f"{field}: {_show(before)} -> {_show(after)}"
 
 
 def _show(value: Any) -> str:

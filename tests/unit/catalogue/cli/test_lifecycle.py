@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from hpcmod.catalogue.cli.options import show_change
 from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.values.journal import Change, Edit
 from hpcmod.core.cli.main import main
 from tests.calls import hpcmod
 from tests.unit.catalogue.stage import make_shop
@@ -36,6 +38,12 @@ def test_a_change_is_shown_field_by_field_and_how_to_revert_it(shop: Catalogue) 
     assert done.stdout == "Toy/2.0: aliases: none -> stable\n"
     assert done.stderr == "hpcmod: change 3; to revert it: hpcmod catalogue undo 3\n"
     assert lines(shop, "catalogue", "undo", "3") == ["Toy/2.0: aliases: stable -> none"]
+
+
+def test_renewed_scripts_are_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    edits = (Edit("Toy", "1.0", {"rendering": "39"}, {"rendering": ""}),)
+    show_change(Change(40, "", "", "undo refresh", "", edits), as_json=False, dry_run=False)
+    assert capsys.readouterr().out == "Toy/1.0: modules and scripts: as of change 39 -> as published\n"
 
 
 def test_a_dry_run_shows_the_same_and_changes_nothing(shop: Catalogue) -> None:
