@@ -26,7 +26,7 @@ def render_commented(
 
     `notes`: Lines of the comment at the top.
     `values`: Dotted key, value and comment; a table is written where its first key is.
-    `unknown`: Dotted key or table, and why it is left out.
+    `unknown`: Dotted key or table, and why it is left out, or its value doubtful.
     """
     tables: dict[str, list[str]] = {"": [f"# {line}" for line in notes]}
     for key, value, comment in values:
@@ -34,7 +34,8 @@ def render_commented(
         tables.setdefault(table, []).extend((*_comment(comment), f"{_key(name)} = {_value(value)}"))
     for key, why in unknown:
         table = key if key in tables else key.rpartition(".")[0]
-        tables.get(table, tables[""]).extend(_comment(f"{key}: not known: {why}"))
+        doubtful = any(key == known for known, *_ in values)
+        tables.get(table, tables[""]).extend(_comment(f"{key}: {why}" if doubtful else f"{key}: not known: {why}"))
     parts = [[f"[{'.'.join(map(_key, name.split('.')))}]"] * bool(name) + lines for name, lines in tables.items()]
     return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
 

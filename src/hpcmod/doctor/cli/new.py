@@ -60,6 +60,7 @@ def site_new(output: Path | None, name: str, partitions: Sequence[str], account:
 
         write_file(output, text)
     print_data(output or text, nl=output is not None)
-    tell(f"{len(draft.values)} values found, {len(draft.unknown)} keys not known: see the comments")
+    unknown = {key for key, _ in draft.unknown} - {key for key, *_ in draft.values}
+    tell(f"{len(draft.values)} values found, {len(unknown)} keys not known: see the comments")
     if output:
         tell(f"next: hpcmod site check --site {sh_word(str(output) if '/' in str(output) else f'./{output}')}")

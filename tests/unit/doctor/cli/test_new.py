@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,15 @@ def test_without_a_file_the_profile_is_printed() -> None:
     assert done.exit_code == 0
     assert 'name = "ours"\n' in done.stdout
     assert "[nodes.cpu]\n# the list of nodes: 1 node such as n1\ncores = 64\n" in done.stdout
+
+
+def test_a_key_with_a_doubtful_value_does_not_count_as_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = (*CLUSTER.nodes, ListedNode("n2", 32, 1, memory=256000, partitions=("p",)))
+    evidence = MachineEvidence("login1", "/home/me", replace(CLUSTER, nodes=nodes))
+    monkeypatch.setattr(survey, "find_evidence", lambda *_: evidence)
+    done = hpcmod("site", "new")
+    assert done.stdout.count(": not known: ") == int(done.stderr.split(" keys not known")[0].split()[-1])
+    assert "also partitions of other node types" in done.stdout
 
 
 @pytest.mark.slow

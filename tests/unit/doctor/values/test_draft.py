@@ -86,6 +86,7 @@ def test_the_text_is_a_profile_with_these_facts() -> None:
     assert site.nodes.types[0].reserved_cores == (0, 8)
     assert site.job.exclusive == ("gpu",)
     assert "# nodes.gpu.gpu_cores: not known:" in text
+    assert "# nodes.gpu.partitions: all: also partitions of other node types" in text  # it has a value
 
 
 def test_cores_near_each_gpu_leave_out_reserved_ones_and_second_threads() -> None:
