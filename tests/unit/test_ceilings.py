@@ -15,14 +15,14 @@ from tests.stack import CHECKOUT
 
 CEILINGS = {
     "src/hpcmod": 5,
-    "src/hpcmod/core": 5436,
-    "src/hpcmod/machine": 4336,  # launchers that lint asked for in two places
-    "src/hpcmod/images": 9956,
-    "src/hpcmod/modules": 5400,
+    "src/hpcmod/core": 5440,  # tables of a profile that are false
+    "src/hpcmod/machine": 4348,  # launchers that lint asked for in two places; whole tables removed
+    "src/hpcmod/images": 9962,  # trust checked by dry runs
+    "src/hpcmod/modules": 5404,  # doctor asks eb as install does
     "src/hpcmod/compat": 3439,
-    "src/hpcmod/catalogue": 12143,  # what is in an image for a group; images that stay closed
+    "src/hpcmod/catalogue": 12198,  # what a group may see; images that stay closed; files closed to users
     "src/hpcmod/jobs": 3330,
-    "src/hpcmod/doctor": 1901,
+    "src/hpcmod/doctor": 1902,  # doubtful values of new profiles
     "src/hpcmod/packages": 6830,
     "src/hpcmod/building": 2726,  # an image with a compression of your own is another one
     "src/hpcmod/notebooks": 1226,
@@ -40,11 +40,11 @@ CEILINGS = {
     "tests/logs": 1366,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53641,  # scripts that break six new rules of lint, and that do not
+    "tests/unit": 53800,  # scripts that break six new rules of lint; what an admin met who walked each page
     "docs": 122,
     "docs/examples": 516,
-    "docs/explanation": 1072,  # locks on full disks
-    "docs/how-to": 4322,  # what eb says after an environment was activated
+    "docs/explanation": 1076,  # locks on full disks; how to add an option, a rule
+    "docs/how-to": 4324,  # what eb says after an environment was activated; how to open a restricted container
     "docs/reference": 1773,  # settings that only in-environment reads
     "docs/tutorial": 350,
     "runscripts": 6521,  # what wrappers read only if needed is in files of its own
