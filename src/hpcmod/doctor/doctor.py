@@ -91,7 +91,7 @@ def _check_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
     yield Finding(OK, "eb", eb if on_path else f"{eb}, which `hpcmod install` uses; it is not on PATH")
     yield from _check_tool_of_eb(environ)
     why = why_no_easyblock(environ)
-    cure = 'eval "$(hpcmod site env)"' + (", or for the eb of your site: deactivate" if "VIRTUAL_ENV" in environ else "")
+    cure = 'eval "$(hpcmod site env)"' + ", or for the eb of your site: deactivate" * ("VIRTUAL_ENV" in environ)
     yield Finding(FAIL, "easyblock", why, cure) if why else Finding(OK, "easyblock", f"{eb} knows ContainerModule")
 
 
