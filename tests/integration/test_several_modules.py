@@ -178,6 +178,7 @@ def test_two_with_python_are_loaded_only_if_the_user_asks(several: Loader) -> No
     assert "Torch" in (several.tool.home / "said").read_text()
 
 
+@pytest.mark.parametrize("several", ["envmodules-tcl"], indirect=True)
 def test_the_commands_of_the_page_work(several: Loader) -> None:
     lines = [line.strip() for block in blocks("several-containers", "console") for line in block.splitlines()]
     done = several(
