@@ -60,6 +60,7 @@ def test_lmod_keeps_easybuilds_defaults_in_tcl_too(lmod: ModuleTool, tmp_path: P
     assert (done.returncode, done.stdout) == (0, "unset\n")
 
 
+@pytest.mark.parametrize("module_env", ["lmod"], indirect=True)  # for the other: test_environment_modules.py
 def test_after_module_load_plain_eb_installs_from_the_catalogue(
     module_env: ModuleTool, catalogue: Catalogue, tmp_path: Path
 ) -> None:
@@ -77,6 +78,7 @@ def test_after_module_load_plain_eb_installs_from_the_catalogue(
     assert done.stdout.splitlines()[-1] == "42"
 
 
+@pytest.mark.parametrize("module_env", ["envmodules"], indirect=True)
 def test_our_own_easyconfigs_are_found_too_and_easybuilds_still(module_env: ModuleTool, catalogue: Catalogue) -> None:
     modules = setup(module_env, "--catalogue", catalogue.directory)
     done = in_shell(module_env, modules, "module load hpcmod && eb --show-config && eb --search ^PyTorch-2.7.1-rocm")
