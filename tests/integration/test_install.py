@@ -149,15 +149,12 @@ def make_venv(stack: Stack, root: Path, library: Path) -> Venv:
     return venv
 
 
-def of_kind(kind: str) -> pytest.MarkDecorator:
-    """Run a test in a venv of this kind: `framework`, EasyBuild's framework alone, or `full`, with its easyblocks."""
-    return pytest.mark.parametrize("venv", [kind], indirect=True)
-
-
-@pytest.fixture
-def venv(request: pytest.FixtureRequest, stack: Stack, libraries: Path, tmp_path: Path) -> Venv:
-    """A fresh venv with the kind of EasyBuild installation that the test requests."""
-    return make_venv(stack, tmp_path / "venv", libraries / request.param)
+@pytest.fixture(scope="module")
+def pip_venv(stack: Stack, libraries: Path, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Venv:
+    """A venv with the framework of EasyBuild alone, in which pip has installed the wheel."""
+    venv = make_venv(stack, tmp_path_factory.mktemp("pip") / "venv", libraries / "framework")
+    venv.pip(wheel)
+    return venv
 
 
 @pytest.fixture
@@ -179,31 +176,19 @@ def assert_module_runs(lmod: ModuleTool, eb: EasyBuild, done: Done) -> None:
     assert runs.stdout == "from inside\n", runs.stderr
 
 
-def test_without_hpcmod_a_venv_finds_nothing(full_venv: Venv, eb: EasyBuild, lumi_image: Path) -> None:
-    """Otherwise the following tests would prove nothing."""
-    done = full_venv.eb(eb, LUMI_EASYCONFIG.name)
-    assert done.returncode != 0
-    assert LUMI_EASYCONFIG.name in done.stdout
-
-
-@of_kind("framework")
 def test_after_pip_install_a_plain_eb_finds_easyblock_and_easyconfig(
-    venv: Venv, wheel: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool
+    pip_venv: Venv, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool
 ) -> None:
-    venv.pip(wheel)
-    assert_module_runs(lmod, eb, venv.eb(eb, LUMI_EASYCONFIG.name))
+    assert_module_runs(lmod, eb, pip_venv.eb(eb, LUMI_EASYCONFIG.name))
 
 
-@of_kind("framework")
-@pytest.mark.parametrize("tool", ["lmod", "envmodules"])
 def test_the_module_of_a_site_leaves_the_eb_of_an_active_environment_as_it_works(
-    *, venv: Venv, wheel: Path, eb: EasyBuild, stack: Stack, tool: str, tmp_path: Path
+    pip_venv: Venv, eb: EasyBuild, stack: Stack, tmp_path: Path
 ) -> None:
     """Such an `eb` has no easyblocks but hpcmod's, and EasyBuild then fails if others are named."""
-    venv.pip(wheel)
+    venv, tool = pip_venv, "envmodules"
     (venv.root / "bin/eb").symlink_to(stack.python.parent / "eb")
-    syntax = {"lmod": "Lua", "envmodules": "Tcl"}[tool]
-    environ = venv.environment(replace(eb, modules_tool=tool, syntax=syntax), HPCMOD_SITE="generic")
+    environ = venv.environment(replace(eb, modules_tool=tool, syntax="Tcl"), HPCMOD_SITE="generic")
     own, others = environ["PATH"].split(":", 1)
     hpcmod = str(venv.root / "bin/hpcmod")
     assert run([hpcmod, "site", "setup", "--output", str(tmp_path / "site")], environ).returncode == 0
@@ -231,19 +216,20 @@ def test_after_an_editable_install_eb_needs_only_the_robot_path(
     assert_module_runs(lmod, eb, done)
 
 
-@of_kind("framework")
-def test_pip_install_target_works_with_the_eb_of_another_python(
-    venv: Venv, wheel: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool, tmp_path: Path
+def test_without_hpcmod_a_venv_finds_nothing_and_a_target_of_pip_is_enough(
+    full_venv: Venv, wheel: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool, tmp_path: Path
 ) -> None:
-    venv.pip("--target", tmp_path / "anywhere", wheel)
-    assert_module_runs(lmod, eb, venv.eb(eb, LUMI_EASYCONFIG.name, PYTHONPATH=str(tmp_path / "anywhere")))
+    """Otherwise the tests of venvs would prove nothing."""
+    done = full_venv.eb(eb, LUMI_EASYCONFIG.name)
+    assert (done.returncode == 0, LUMI_EASYCONFIG.name in done.stdout) == (False, True)
+    full_venv.pip("--target", tmp_path / "anywhere", wheel)
+    assert_module_runs(lmod, eb, full_venv.eb(eb, LUMI_EASYCONFIG.name, PYTHONPATH=str(tmp_path / "anywhere")))
 
 
-@of_kind("full")
 def test_hpcmod_install_needs_no_configuration(
-    venv: Venv, wheel: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool
+    pip_venv: Venv, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool
 ) -> None:
-    venv.pip(wheel)
+    venv = pip_venv
     log = eb.top / "hpcmod.core.log"
     hpcmod = [str(venv.root / "bin/hpcmod"), f"--log-file={log}"]
     done = run([*hpcmod, "install", LUMI_EASYCONFIG.name], venv.environment(eb), eb.top)

@@ -89,8 +89,13 @@ def test_on_lumi_its_eb_installs_and_updates_and_keeps_its_easyblocks_hooks_and_
     assert loaded.stdout == "inside\n", loaded.stderr
 
 
-@pytest.mark.parametrize(("tool", "syntax"), [("lmod", "Lua"), ("envmodules", "Tcl")])
-@pytest.mark.parametrize(("scheme", "toy"), [("HierarchicalMNS", "Toy"), ("CategorizedModuleNamingScheme", "ai/Toy")])
+@pytest.mark.parametrize(
+    ("tool", "syntax", "scheme", "toy"),
+    [
+        ("lmod", "Lua", "HierarchicalMNS", "Toy"),
+        ("envmodules", "Tcl", "CategorizedModuleNamingScheme", "ai/Toy"),
+    ],
+)
 def test_every_verb_finds_a_module_of_a_hierarchy(
     eb: EasyBuild, stack: Stack, tiny_sif: Path, tmp_path: Path, tool: str, syntax: str, scheme: str, toy: str
 ) -> None:
