@@ -83,8 +83,8 @@ def each_published_site(published_sites: Callable[[str], Site], request: pytest.
     return as_published(published_sites(request.param))
 
 
-def test_a_day_of_an_admin(module_env: ModuleTool, tmp_path: Path, images: list[Path]) -> None:
-    site = make_site(module_env, tmp_path)
+def test_a_day_of_an_admin(lmod: ModuleTool, tmp_path: Path, images: list[Path]) -> None:
+    site = make_site(lmod, tmp_path)
     one, two = images
 
     hostile = HOSTILE.format(tmp_path / "was-here")
@@ -95,7 +95,7 @@ def test_a_day_of_an_admin(module_env: ModuleTool, tmp_path: Path, images: list[
     own = {"EASYBUILD_PREFIX": str(tmp_path / "users"), "EASYBUILD_MODULE_NAMING_SCHEME": "EasyBuildMNS"}
     easyconfig = site.catalogue / "easyconfigs/t/Toy/Toy-1.0.eb"
     site.does("install", easyconfig, EASYBUILD_SOURCEPATH=str(site.catalogue / "images"), **own)
-    users = module_env("module load Toy/1.0 && singularity exec $SIF cat /generation", tmp_path / "users/modules/all")
+    users = lmod("module load Toy/1.0 && singularity exec $SIF cat /generation", tmp_path / "users/modules/all")
     assert users.stdout.endswith("generation one")
 
     site.published(two, "2.0", "--alias", "latest", "--check", PRINTS, "--check", 'test -n "$SIFTOY"')
@@ -136,9 +136,9 @@ def test_a_day_of_an_admin(module_env: ModuleTool, tmp_path: Path, images: list[
 
 
 def test_a_retired_container_loads_until_its_day_and_can_always_be_unloaded(
-    each_published_site: Site,
+    published_sites: Callable[[str], Site],
 ) -> None:
-    site = each_published_site
+    site = as_published(published_sites("envmodules"))
     site.does("catalogue", "retire", "Toy/1.0", "--until", "2999-01-01")
     assert site.loaded("Toy/1.0") == "one"
     retire = " ".join(site.argv("catalogue", "retire", "Toy/1.0", "--until", "2020-01-01"))

@@ -116,7 +116,7 @@ def test_an_image_of_a_registry_becomes_a_module_that_loads(
 def test_fetch_stops_after_the_image_and_the_installation_needs_no_network_then(
     eb: EasyBuild, own_registry: Registry, image: Image, tmp_path: Path
 ) -> None:
-    easyconfig = written_easyconfig(tmp_path, sources=[image.reference])
+    easyconfig = written_easyconfig(tmp_path, sources=[image.reference], install_mode="copy")
     succeeded(eb(easyconfig, "--fetch"))
     source = eb.prefix / "sources" / "t" / "Toy" / image.file_name
     assert read_sif(source).architecture == "amd64"
@@ -124,6 +124,7 @@ def test_fetch_stops_after_the_image_and_the_installation_needs_no_network_then(
     asked = len((own_registry.directory / "log").read_bytes())
     succeeded(eb(easyconfig, https_proxy="http://127.0.0.1:9", http_proxy="http://127.0.0.1:9"))
     assert len((own_registry.directory / "log").read_bytes()) == asked
+    assert not (eb.prefix / "software" / "Toy" / "1.0" / image.file_name).samefile(source), "an explicit copy"
 
 
 def test_one_command_makes_a_module_of_an_image_and_leaves_an_easyconfig(
@@ -154,13 +155,11 @@ def test_one_command_makes_a_module_of_an_image_and_leaves_an_easyconfig(
     assert call("exec", tagged, "cat", "/etc/motd").stdout == "from the registry\n"
 
 
-@pytest.mark.parametrize("cached", [True, False], ids=["source kept", "source removed"])
 def test_an_own_easyconfig_with_a_digest_is_updated(
-    eb: EasyBuild, image: Image, tmp_path: Path, own_registry: Registry, cached: bool
+    eb: EasyBuild, image: Image, tmp_path: Path, own_registry: Registry
 ) -> None:
     succeeded(eb(written_easyconfig(tmp_path, sources=[image.reference])))
-    if not cached:
-        shutil.rmtree(eb.prefix / "sources")
+    shutil.rmtree(eb.prefix / "sources")
     sif = eb.prefix / "software/Toy/1.0" / image.file_name
     log = own_registry.directory / "log"
     before, asked = sif.stat(), log.stat().st_size
@@ -204,12 +203,8 @@ def test_a_tag_alone_is_not_a_checksum(eb: EasyBuild, image: Image, tmp_path: Pa
     succeeded(eb(easyconfig, "--fetch"))
 
 
-@pytest.mark.parametrize("form", ["image", "sources"])
-def test_checksums_are_injected_and_then_hold(eb: EasyBuild, image: Image, tmp_path: Path, form: str) -> None:
-    named: dict[str, object] = {"image": image.reference, "sources": []}
-    if form == "sources":
-        named = {"sources": [image.reference]}
-    easyconfig = written_easyconfig(tmp_path, **named)
+def test_checksums_are_injected_and_then_hold(eb: EasyBuild, image: Image, tmp_path: Path) -> None:
+    easyconfig = written_easyconfig(tmp_path, image=image.reference, sources=[])
     succeeded(eb(easyconfig, "--inject-checksums"))
     (source,) = (eb.prefix / "sources" / "t" / "Toy").glob("*.sif")
     assert hashlib.sha256(source.read_bytes()).hexdigest() in easyconfig.read_text()
@@ -276,12 +271,6 @@ def test_the_installed_file_is_the_one_whose_signature_was_checked(
     assert list((eb.prefix / "software").glob("Toy/*/*.sif")) == []
     signed.write_bytes(kept)
     succeeded(eb(easyconfig))
-
-
-def test_an_explicit_copy_is_a_copy(eb: EasyBuild, image: Image, tmp_path: Path) -> None:
-    succeeded(eb(written_easyconfig(tmp_path, sources=[image.reference], install_mode="copy")))
-    own = eb.prefix / "software" / "Toy" / "1.0" / image.file_name
-    assert not own.samefile(eb.prefix / "sources" / "t" / "Toy" / image.file_name)
 
 
 def test_a_bundle_takes_an_image_to_a_machine_without_a_network(

@@ -124,7 +124,7 @@ def trees(draw: st.DrawFn) -> Tree:
     return same_names({path: (entry.same_as or path, entry) for path, entry in tree.items()})
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     tree=trees(),
     compression=st.sampled_from(["zstd", "gzip", "none"]),
