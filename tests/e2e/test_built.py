@@ -42,8 +42,8 @@ class BuiltModule:
         return next((self.eb.prefix / "software" / MODULE).glob("*.sif"))
 
 
-MAKERS = ("recipes", "easyblocks", "src/hpcmod/building", "src/hpcmod/images")
-"""What decides how an image is built."""
+MAKERS = ("recipes", "src/hpcmod/building")
+"""What decides what an image is built of. Others test the conversion to SIF, and the easyblock."""
 
 
 def builds_of(stack: Stack) -> Path:
