@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.images.convert import ConvertedImage, ConvertOptions, convert_image
 from hpcmod.images.oci.layout import read_layout
@@ -159,12 +158,3 @@ def test_a_tree_is_the_one_that_apptainer_makes(name: str, stack: Stack, tmp_pat
         found = different(mine, read_tree(root), began=began)
     expected = DIFFERENCES[name].paths if name in DIFFERENCES else frozenset()
     assert found.keys() == expected, found
-
-
-@pytest.mark.parametrize("name", [name for name in CASES if name not in ACCEPTED])
-def test_apptainer_refuses_what_we_refuse(name: str, stack: Stack, tmp_path: Path) -> None:
-    layout = write_case(tmp_path / "layout", CASES[name])
-    with pytest.raises(BadInputError):
-        ours(layout, tmp_path / "ours.sif")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["layout"]
-    assert apptainer(stack, tmp_path, "build", tmp_path / "theirs.sif", f"oci:{layout}").returncode != 0
