@@ -94,18 +94,23 @@ def unpack(sif: Path, root: Path) -> Path:
 def make_images(tiny_sif: Path, directory: Path, *generations: str, megabytes: int) -> list[Path]:
     """Write runnable images of equal size that differ only in /generation; a truncated one does not run.
 
-    The names of the generations must have equal length.
+    The names of the generations must have equal length. mksquashfs stores what it cannot compress as it is.
     """
-    root, body = unpack(tiny_sif, directory / "root"), directory / "body"
-    (root / "generation").write_text(MARK + generations[0])
-    (root / "padding").write_bytes(random.Random(1).randbytes(1 << 20) * megabytes)  # noqa: S311 - noise for a test
-    contents = corpus.pack(root, body, "-noI", "-noD", "-noF", "-noX").read_bytes()
+    added, body = directory / "added", directory / "body"
+    added.mkdir()
+    (added / "generation").write_text(MARK + generations[0])
+    (added / "padding").write_bytes(random.Random(1).randbytes(1 << 20) * megabytes)  # noqa: S311 - noise for a test
+    partition = squashfs_partition(read_sif(tiny_sif))
+    body.write_bytes(tiny_sif.read_bytes()[partition.offset :][: partition.size])
+    append = ["mksquashfs", added, body, "-quiet", "-no-progress", "-no-recovery", "-all-root", "-processors", "1"]
+    subprocess.run(append, check=True, capture_output=True)
+    contents = body.read_bytes()
     assert contents.count((MARK + generations[0]).encode()) == 1
     images = []
     for generation in generations:
         mine = contents.replace((MARK + generations[0]).encode(), (MARK + generation).encode())
         images.append(corpus.make_sif(directory / f"{generation}.sif", mine))
-    shutil.rmtree(root)
+    shutil.rmtree(added)
     body.unlink()
     return images
 
