@@ -58,25 +58,24 @@ class Attack:
         self.mine("add", "Toy", "--lock", file)
         return self.mine("add", "Toy", "needy")
 
-    def _shared(self, verb: tuple[str, ...], **change: object) -> Done:
+    def shared_set(self) -> Done:
+        """Try a requirement, a URL and the name of a package, one after another."""
         self.mine.must("add", "Toy", "einops==0.8.0", "needy", "--shared", self.shared)
         record = next((self.shared / "Toy/states").glob("1-*.json"))
-        values = json.loads(record.read_text())
-        values["locked"][0].update(change.pop("locked", {}))  # type: ignore[call-overload]
-        record.write_text(json.dumps({**values, **change}))
-        return self.mine(*verb, "--shared", self.shared)
-
-    def requirement_of_a_shared_set(self) -> Done:
-        text = "\n".join(("einops", *self.lines))
-        return self._shared(("rebase", "Toy", "--dry-run"), requirements=["needy", text])
-
-    def url_in_a_shared_set(self) -> Done:
-        text = f"evilpkg @ {self.index.files}{self.evil.name}"
-        return self._shared(("drop", "Toy", "needy"), requirements=["needy", text])
-
-    def package_of_a_shared_set(self) -> Done:
-        name = f"einops==0.8.0\n{self.lines[0]}\n#"
-        return self._shared(("drop", "Toy", "needy"), locked={"name": name})
+        kept, shared = record.read_text(), ("--shared", self.shared)
+        values = json.loads(kept)
+        requirement = "\n".join(("einops", *self.lines))
+        record.write_text(json.dumps({**values, "requirements": ["needy", requirement]}))
+        first = self.mine("rebase", "Toy", "--dry-run", *shared)
+        url = f"evilpkg @ {self.index.files}{self.evil.name}"
+        record.write_text(json.dumps({**values, "requirements": ["needy", url]}))
+        second = self.mine("drop", "Toy", "needy", *shared)
+        values["locked"][0]["name"] = f"einops==0.8.0\n{self.lines[0]}\n#"
+        record.write_text(json.dumps(values))
+        third = self.mine("drop", "Toy", "needy", *shared)
+        print(first, second, third)
+        assert "Traceback" not in first.stderr + second.stderr
+        return third
 
 
 @only_lmod

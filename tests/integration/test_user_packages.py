@@ -143,9 +143,10 @@ def test_packages_are_active_however_the_container_is_started_and_as_the_user_ch
 ) -> None:
     """This holds after undo without reloading the module, and ends with unload."""
     mine.must("add", "Toy", "einops<0.8.1")
-    commands = ["python", "singularity exec $SIF conda-python-simple", "start-shell -c 'exec python \"$@\"' x"]
+    commands = ["singularity exec $SIF python"]
     if mine.loader.tool.name == "lmod":  # the scripts are the same for each module tool
-        commands += ["singularity exec $SIF python", "unset SINGULARITY_BINDPATH APPTAINER_BINDPATH; python"]
+        commands += ["python", "singularity exec $SIF conda-python-simple", "start-shell -c 'exec python \"$@\"' x"]
+        commands += ["unset SINGULARITY_BINDPATH APPTAINER_BINDPATH; python"]
     for command in commands:
         assert mine.seen(command) == "0.8.0", command
     hpcmod = " ".join(mine.argv("add", "Toy", "einops"))
@@ -160,7 +161,8 @@ def test_packages_are_active_however_the_container_is_started_and_as_the_user_ch
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["0.8.0", "0.8.1", "0.8.0", "1", "0"], done.stderr
     assert "not writable" not in done.stderr  # a warning of Apptainer in each process
     assert mine.must("exec", "Toy", "python", "-c", SHOW).split()[0] == "0.8.0"
-    check_choices(mine, tmp_path / "project")
+    if mine.loader.tool.name == "lmod":
+        check_choices(mine, tmp_path / "project")
     check_off_for_another_image(mine)
 
 
