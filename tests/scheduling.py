@@ -15,7 +15,7 @@ from xdist.workermanage import WorkerController
 from tests.stack import CHECKOUT
 
 JOBS, MODULES, OTHERS = "jobs", "modules", "others"
-PREFERENCES = (JOBS, JOBS, MODULES, OTHERS)
+PREFERENCES = (JOBS, MODULES, OTHERS)
 """The preferred kind of each process."""
 
 _LOADER = re.compile(r"\bloader: Loader\b")
