@@ -22,7 +22,7 @@ CEILINGS = {
     "src/hpcmod/compat": 3439,
     "src/hpcmod/catalogue": 12198,  # what a group may see; images that stay closed; files closed to users
     "src/hpcmod/jobs": 3330,
-    "src/hpcmod/doctor": 1902,  # doubtful values of new profiles
+    "src/hpcmod/doctor": 1903,  # doubtful values of new profiles
     "src/hpcmod/packages": 6830,
     "src/hpcmod/building": 2726,  # an image with a compression of your own is another one
     "src/hpcmod/notebooks": 1226,

@@ -91,7 +91,8 @@ def _check_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
     yield Finding(OK, "eb", eb if on_path else f"{eb}, which `hpcmod install` uses; it is not on PATH")
     yield from _check_tool_of_eb(environ)
     why = why_no_easyblock(environ)
-    cure = 'eval "$(hpcmod site env)"' + ", or for the eb of your site: deactivate" * ("VIRTUAL_ENV" in environ)
+    ours = 'eval "$(hpcmod site env)"'
+    cure = f"{ours}, or for the eb of your site: deactivate" if "VIRTUAL_ENV" in environ else ours
     yield Finding(FAIL, "easyblock", why, cure) if why else Finding(OK, "easyblock", f"{eb} knows ContainerModule")
 
 
