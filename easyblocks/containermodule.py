@@ -219,7 +219,7 @@ class ContainerModule(EasyBlock):
             syntaxes=self.syntaxes(),
         )
         staged = "HPCMOD_STAGED" in os.environ  # `hpcmod publish`: the image is already in the catalogue
-        return replace(spec, install_mode="central") if staged else spec
+        return replace(spec, install_mode="central", published=True) if staged else spec
 
     def syntaxes(self):
         """Return the syntax of the new modulefile, and those of old ones that use the same installation."""

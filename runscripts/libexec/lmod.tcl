@@ -51,7 +51,7 @@ proc hpcmod::lua_container {} {
     set kept_out {}
     foreach item $container(keep_out) {
         lassign $item name value only_if directory
-        set more [expr {$only_if eq "if_directory" ? ", if_directory = [lua $directory]" : $only_if eq "if_set" ? ", if_set = true" : ""}]
+        set more [expr {$only_if eq "directory" ? ", directory = [lua $directory]" : $only_if eq "if_set" ? ", if_set = true" : ""}]
         lappend kept_out "{ [lua $name], [lua $value]$more }"
     }
     return [lua_list [concat $items [list "keep_out = [lua_list $kept_out]"]]]

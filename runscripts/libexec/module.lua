@@ -83,17 +83,18 @@ for _, variable in ipairs(container.in_container) do
     if unloading or not is_passed then set_default_inside(variable[1], variable[2]) end
 end
 
--- Keep the host's Python out, except for HPCMOD_KEEP_ENV: some variables always, others only if set now, which is recorded.
+-- Keep the host's Python out, except for HPCMOD_KEEP_ENV: some variables always, others only if set now. What is there is
+-- recorded.
 local kept = " " .. (os.getenv("HPCMOD_KEEP_ENV") or "") .. " "
 local dropped, dropped_names = {}, {}
 for _, item in ipairs(container.keep_out) do
-    local name, before, note = item[1], nil, memory .. "_" .. item[1]
-    if item.if_set then before = os.getenv(name) or "" end
-    if item.if_directory then
-        local place = (os.getenv("PYTHONUSERBASE") or (os.getenv("HOME") or "") .. "/.local") .. "/" .. item.if_directory
-        before = isDir(place) and place or ""
+    local name, note = item[1], memory .. "_" .. item[1]
+    local before = item.if_set and (os.getenv(name) or "")
+    if item.directory then
+        local place = (os.getenv("PYTHONUSERBASE") or (os.getenv("HOME") or "") .. "/.local") .. "/" .. item.directory
+        before = isDir(place) and place
     end
-    if before and unloading then before = os.getenv(note) or "" end
+    if unloading then before = os.getenv(note) or item.if_set and "" end
     if before ~= "" and (unloading or not string.find(kept, " " .. name .. " ", 1, true)) then
         local is_new = set_default_inside(name, item[2])
         if before then setenv(note, before) end

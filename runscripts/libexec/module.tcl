@@ -61,15 +61,15 @@ proc hpcmod::keep_out {} {
     foreach item $container(keep_out) {
         lassign $item name value only_if directory
         set before [expr {$only_if eq "if_set" ? [value $name] : ""}]
-        if {$only_if eq "if_directory"} {
+        if {$only_if eq "directory"} {
             set place [expr {[exists PYTHONUSERBASE] ? [value PYTHONUSERBASE] : "[value HOME]/.local"}]/$directory
             set before [expr {[file isdirectory $place] ? $place : ""}]
         }
         if {$unloading} { set before [value ${memory}_$name] }
-        if {$only_if ne "" && $before eq ""} { continue }
+        if {$only_if eq "if_set" && $before eq ""} { continue }
         if {!$unloading && $name in [split [value HPCMOD_KEEP_ENV]]} { continue }
         set is_new [set_default_inside $name $value]
-        if {$only_if eq ""} { continue }
+        if {$before eq ""} { continue }
         put ${memory}_$name $before
         if {$is_new} {
             lappend dropped [expr {$only_if eq "if_set" ? "$name=$before" : $before}]

@@ -76,6 +76,14 @@ def test_without_the_module_the_host_is_seen(loader: Loader, poison: dict[str, s
     assert "the host came first" in done.stderr
 
 
+def test_pip_does_not_put_packages_where_python_does_not_look(loader: Loader, tmp_path: Path) -> None:
+    """A first package in ~/.local would be installed, and could not be imported from the next module load on."""
+    line = f"{PLAIN} -c 'import sys; print(sys.flags.no_user_site)'; module unload {TOY}; env"
+    done = loaded(loader, line, HOME=str(tmp_path))
+    assert done.stdout[:2] == "1\n" and "ENV_PYTHONNOUSERSITE" not in done.stdout, done.stdout + done.stderr
+    assert "not used in the container" not in loader(f"module load {TOY}", HOME=str(tmp_path)).stderr
+
+
 def test_requested_variables_are_passed(loader: Loader, poison: dict[str, str]) -> None:
     asked = {**poison, "HPCMOD_KEEP_ENV": "PYTHONPATH"}
     assert of_the_host(told(loaded(loader, f"PYTHONPATH=/x {PLAIN} -c {shlex.quote(TELL)}", **asked)), asked) == set()

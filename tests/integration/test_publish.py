@@ -226,6 +226,22 @@ def test_damage_is_found_and_publishing_again_fixes_it(published_site: Site, ima
     assert site.journal()[-1]["verb"] == "repair"
 
 
+def test_pip_of_an_admin_does_not_change_what_all_users_get(published_site: Site, images: list[Path]) -> None:
+    site, writes = published_site, 'python -c \'open("/user-software/venv/x.py", "w")\''
+    for line in (f"module load Toy && {writes}", f"module load Toy && singularity exec $SIF {writes}"):
+        assert "Read-only file system" in site.user(line).stderr
+    said = site.user("module load Toy && pip install --no-index x").stderr
+    assert "to add to this one: hpcmod add Toy x" in " ".join(said.split())
+    layer = site.catalogue / "software/Toy/1.0/user-software"
+    (layer / "venv/x.py").touch()  # as pip did in a container that an earlier release published
+    done = site.hpcmod("verify", "Toy/1.0")
+    assert (done.returncode, f"{layer}: packages were added" in " ".join(done.stdout.split())) == (1, True), done.stdout
+    shutil.rmtree(layer)
+    assert f"missing: {layer}" in " ".join(site.hpcmod("verify", "Toy/1.0").stdout.split())
+    assert written_as_planned(site, images[0])[0] == "repair"
+    assert site.does("verify", "Toy/1.0") and layer.is_dir()
+
+
 def test_a_repair_in_the_other_syntax_keeps_what_the_old_module_calls_until_a_refresh(
     published_site: Site, images: list[Path]
 ) -> None:

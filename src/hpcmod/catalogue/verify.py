@@ -14,9 +14,10 @@ from hpcmod.core.errors import NotFoundError
 from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.progress import Progress
+from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
-from hpcmod.modules import read_record
-from hpcmod.modules.values.install_record import RECORD
+from hpcmod.modules import has_additions, read_record
+from hpcmod.modules.values.install_record import PACKED, RECORD, USER_SOFTWARE
 
 _REPAIR = "To repair it, publish the same image under the same name again."
 
@@ -85,12 +86,18 @@ def _verify_image(path: Path, record: CatalogueRecord, progress: Progress | None
 
 def _verify_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Finding]:
     root = software_of(catalogue, record)
-    files = [name for name, _ in read_record(root).files]
+    kept, layer = read_record(root), root / USER_SOFTWARE
+    files = [name for name, _ in kept.files]
     missing = [str(root / name) for name in files if not (root / name).is_file()]
+    if kept.own_packages and not layer.is_dir() and not (root / PACKED).is_file():
+        missing.append(str(layer))
     if not files and (root / RECORD).is_file():
         yield _gone(record, "installation", f"{root / RECORD}: damaged, or of an hpcmod before 1.0.0")
     elif missing or not files:
         yield _gone(record, "installation", f"missing: {', '.join(missing[:3]) or root}")
+    elif layer.is_dir() and has_additions(layer):
+        cure = f"Remove them: rm -r {sh_word(str(layer))}. {_REPAIR}"
+        yield Finding(FAIL, "installation", f"{layer}: packages were added, which all users get", cure)
     else:
         changed = [str(path) for path, text in script_files(catalogue, record).items() if not _has(path, text)]
         if changed:

@@ -42,6 +42,7 @@ def _place(catalogue: Catalogue, record: CatalogueRecord) -> None:
     root, kept = catalogue.software / "Toy/1.0", catalogue.kept / "Toy/1.0"
     (root / "bin").mkdir(parents=True)
     (root / "runscripts").mkdir()
+    (root / "user-software").mkdir()
     kept.mkdir(parents=True)
     (catalogue.images / record.sif).write_bytes(b"image")
     spec = InstallSpec(
@@ -54,6 +55,7 @@ def _place(catalogue: Catalogue, record: CatalogueRecord) -> None:
         found_at=str(catalogue.images / record.sif),
         description="A Toy",
         syntaxes=("Lua",),
+        published=True,
     )
     bare = with_own_packages(make_plan(FACTS, load_site("generic", {}), spec), record.sha256)
     plan = with_notices(bare, [str(catalogue.notices)], record.sha256)

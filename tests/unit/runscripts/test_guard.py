@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.values.facts import ImageFacts
+from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import HOST_PYTHON, USER_SITE
 from hpcmod.modules.values.guard import ALWAYS, kind_of, make_guard
 from hpcmod.modules.values.plan import ContainerSettings, RunscriptSettings
@@ -132,3 +133,17 @@ def test_where_there_is_but_one_runtime_it_is_that_one(
     (tmp_path / "runtime" / "singularity").unlink()
     ran = scripts("apptainer", "exec", "a.sif", env=outside)
     assert (ran.status, ran.stdout) == (7, "") and "no container runtime on this node" in ran.stderr
+
+
+@pytest.mark.parametrize(("options", "is_told"), [("ro", True), ("", False)])
+def test_pip_says_what_adds_to_a_container_that_it_cannot_change(
+    scripts: Scripts, outside: dict[str, str], tmp_path: Path, settings: RunscriptSettings, options: str, is_told: bool
+) -> None:
+    """Also to an admin, who may write the directory of the packages of a published container."""
+    layer = tmp_path / "user-software"
+    (layer / "venv").mkdir(parents=True)
+    bind = Bind(str(layer), "/user-software", options)
+    scripts.write(settings._replace(binds=((bind,),), container=ContainerSettings(make_guard(None), USER_PACKAGES)))
+    ran = scripts("pip", "install", "rich", env=outside)
+    said = " ".join(ran.stderr.split())
+    assert ("this container cannot be changed; to add to this one: hpcmod add PyTorch rich" in said) is is_told, said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 
 import click
@@ -12,7 +13,7 @@ from hpcmod.core.cli.arguments import Option, site_option, with_options
 from hpcmod.core.cli.output import print_data, tell
 from hpcmod.core.process import become
 from hpcmod.core.text.quote import sh_word
-from hpcmod.modules import says_another_site
+from hpcmod.modules import find_packages, says_another_site
 from hpcmod.modules.values.runtime_options import RUNTIME_FLAGS, RUNTIME_SHORT
 
 _AS_TYPED = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -82,6 +83,11 @@ def _run(verb: str, words: Sequence[str], site: str | None, *, dry_run: bool) ->
         if says_another_site(copy.record, here.site, os.environ):
             made_for = copy.record.site
             tell(f"{copy.module} has the settings of {made_for}, for which it was installed, not of {here.site.name}")
+        if not dry_run and re.match(r"(\S*/)?(pip[\d.]*|python[\d.]* -m pip) install ", " ".join(command)):
+            layer = find_packages(copy.root, copy.record.own_packages, os.environ)
+            if not here.is_own(copy) or layer.is_file():
+                new = sh_word(command[-1]) if not command[-1].startswith("-") else "PACKAGE"
+                tell(f"pip does not change this container; to add to it: hpcmod add {copy.name} {new}")
     argv = [str(program), verb, *options, "--", *command]
     if dry_run:
         print_data(" ".join(map(sh_word, argv)))

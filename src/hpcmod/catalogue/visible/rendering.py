@@ -90,6 +90,7 @@ def _make_plan(
         image=record.sif,
         easyconfig=record.publication.easyconfig,
         found_at=str(image),
+        published=True,
         syntaxes=tuple(now.modules),
     )
     return make_plan(Sif(image).facts(), with_mode(site, values.get("netstack", "auto")), spec)

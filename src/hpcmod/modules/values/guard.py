@@ -10,7 +10,7 @@ from hpcmod.machine.values.site import HOST_PYTHON, USER_SITE
 _SET_BY_USERS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD")
 
 ALWAYS, BEFORE, PACKAGES = "always", "before", "packages"
-"""Whether a variable is kept out always, if set before the module was loaded, or if ~/.local had packages then."""
+"""Whether it is kept out always, if set before the module was loaded, or always and told if ~/.local has any."""
 
 Guard = tuple[tuple[str, str], ...]
 """Container variables, with values."""

@@ -287,7 +287,7 @@ def _make_binds(facts: ImageFacts | None, site: Site, spec: InstallSpec, layer: 
     if layer is None:
         return tuple(groups)
     packed = Bind(layer.squashfs, USER_LAYER_IN_CONTAINER, PACKED_OPTIONS)
-    return (*groups, (packed, Bind(layer.directory, USER_LAYER_IN_CONTAINER)))
+    return (*groups, (packed, Bind(layer.directory, USER_LAYER_IN_CONTAINER, "ro" if spec.published else "")))
 
 
 def _make_own_variables(spec: InstallSpec) -> tuple[tuple[str, str], ...]:

@@ -88,6 +88,8 @@ class InstallSpec:
     description: str = ""
     homepage: str = ""
     install_mode: str = "auto"
+    published: bool = False
+    """Whether it is a catalogue's: nobody changes its packages, which all users get, not even who may write there."""
     binds: tuple[Bind, ...] = ()
     """Added to the site's bind paths."""
     commands: Commands | None = None

@@ -106,6 +106,15 @@ def test_a_pythonpath_from_before_is_kept_out_and_one_from_after_is_passed(tmp_p
     assert "APPTAINERENV_PYTHONPATH" not in after and after["PYTHONPATH"] == "/after"
 
 
+def test_pip_never_finds_a_place_in_the_home_directory(tmp_path: Path) -> None:
+    root = write_scripts(make_example("generic"), tmp_path / "root")
+    for home, said in ((tmp_path, False), (tmp_path / "home", True)):
+        (tmp_path / "home/.local/lib/python3.12/site-packages").mkdir(parents=True, exist_ok=True)
+        done = run_program(root, "exports", HOME=str(home))
+        assert done.stdout.count("export APPTAINERENV_PYTHONNOUSERSITE='1'") == 1
+        assert (".local/lib/python3.12" in done.stderr) is said, "there is nothing to tell of"
+
+
 def run_program(root: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     argv = [root / "in-environment", *words]
     return subprocess.run(argv, capture_output=True, text=True, env={"PATH": os.environ["PATH"], **env})

@@ -74,6 +74,11 @@ def test_binds_are_the_sites_then_the_easyconfigs_then_ours() -> None:
     assert str(plan.binds[-1][1]) == "/home/u/sw/PyTorch/2.7.1/user-software:/user-software"
 
 
+def test_nobody_changes_the_packages_of_a_published_container() -> None:
+    published = make_plan(FACTS, SITE, replace(SPEC, published=True)).binds[-1][1]
+    assert str(published) == "/home/u/sw/PyTorch/2.7.1/user-software:/user-software:ro"
+
+
 def test_user_packages_use_the_python_of_the_image_and_the_name_of_the_module() -> None:
     layer = make_plan(FACTS, SITE, SPEC).user_layer
     assert layer is not None

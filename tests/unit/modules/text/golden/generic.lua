@@ -59,7 +59,7 @@ local container = {
     },
     path = { "/runscripts", "/user-software/venv/pytorch/bin", "/opt/miniconda3/envs/pytorch/bin" }, -- first in the container's PATH
 
-    -- Kept out of the container: the host's Python, some always, some only if set now, or if the user's packages exist.
+    -- Kept out of the container: the host's Python, some always, some only if set now. directory: the user's packages.
     keep_out = {
         { "PYTHONPATH", "", if_set = true },
         { "PYTHONHOME", "", if_set = true },
@@ -73,7 +73,7 @@ local container = {
         { "CONDA_PROMPT_MODIFIER", "" },
         { "_CE_CONDA", "" },
         { "_CE_M", "" },
-        { "PYTHONNOUSERSITE", "1", if_directory = "lib/python3.12/site-packages" },
+        { "PYTHONNOUSERSITE", "1", directory = "lib/python3.12/site-packages" },
     },
 
     -- Messages of the site about this image, shown once per shell.

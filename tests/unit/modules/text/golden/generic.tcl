@@ -61,7 +61,7 @@ set container(in_container) [list \
 set container(in_container_unless_set) [list]
 set container(path) [list "/runscripts" "/user-software/venv/pytorch/bin" "/opt/miniconda3/envs/pytorch/bin"] ;# first in the container's PATH
 
-# Kept out of the container: the host's Python, some always, some only if set now, or if the user's packages exist.
+# Kept out of the container: the host's Python, some always, some only if set now. directory: the user's packages.
 set container(keep_out) [list \
     [list "PYTHONPATH" "" if_set] \
     [list "PYTHONHOME" "" if_set] \
@@ -75,7 +75,7 @@ set container(keep_out) [list \
     [list "CONDA_PROMPT_MODIFIER" ""] \
     [list "_CE_CONDA" ""] \
     [list "_CE_M" ""] \
-    [list "PYTHONNOUSERSITE" "1" if_directory "lib/python3.12/site-packages"]]
+    [list "PYTHONNOUSERSITE" "1" directory "lib/python3.12/site-packages"]]
 
 # Messages of the site about this image, shown once per shell.
 set container(notices) [list]

@@ -74,7 +74,7 @@ local container = {
     },
     path = { "/runscripts", "/user-software/venv/pytorch/bin", "/opt/miniconda3/envs/pytorch/bin" }, -- first in the container's PATH
 
-    -- Kept out of the container: the host's Python, some always, some only if set now, or if the user's packages exist.
+    -- Kept out of the container: the host's Python, some always, some only if set now. directory: the user's packages.
     keep_out = {
         { "PYTHONPATH", "", if_set = true },
         { "PYTHONHOME", "", if_set = true },

@@ -40,7 +40,7 @@ set container(in_container) [list]
 set container(in_container_unless_set) [list]
 set container(path) [list "/runscripts"] ;# first in the container's PATH
 
-# Kept out of the container: the host's Python, some always, some only if set now, or if the user's packages exist.
+# Kept out of the container: the host's Python, some always, some only if set now. directory: the user's packages.
 set container(keep_out) [list \
     [list "PYTHONPATH" "" if_set] \
     [list "PYTHONHOME" "" if_set] \
