@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hpcmod.modules.installed import read_installed as read_installed
     from hpcmod.modules.installed import read_record as read_record
     from hpcmod.modules.own_default import mark_default as mark_default
+    from hpcmod.modules.own_packages import find_own_state as find_own_state
     from hpcmod.modules.own_packages import find_packages as find_packages
     from hpcmod.modules.own_place import choose_prefix as choose_prefix
     from hpcmod.modules.own_place import configured_places as configured_places

@@ -12,7 +12,8 @@ from hpcmod.core.errors import HpcmodError, NotFoundError
 from hpcmod.jobs.values.request import JobModule
 from hpcmod.machine import find_init, find_module_tool, find_modulefile, find_runtime, module_name
 from hpcmod.machine.values.site import Site
-from hpcmod.modules import Installed, find_installed, host_environment
+from hpcmod.modules import Installed, find_installed, find_own_state, host_environment
+from hpcmod.modules.values.place import CHOOSING
 
 _SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/usr/local/sbin")
 """Directories that are on PATH in every shell."""
@@ -44,7 +45,7 @@ def find_module(text: str, site: Site, *, chosen: bool, elsewhere: bool) -> tupl
             raise
         tell(f"no module tool and no catalogue found, so the module {text} was not checked")
         return shell, None
-    commands = loading_commands(installed, os.environ, fresh=True)
+    commands, own = loading_commands(installed, os.environ, fresh=True), installed.record.own_packages
     return replace(
         shell,
         name=installed.module,
@@ -52,6 +53,8 @@ def find_module(text: str, site: Site, *, chosen: bool, elsewhere: bool) -> tupl
         unused=tuple(words[2] for words in commands if words[1] == "unuse"),
         sha256=installed.image.sha256,
         source=_source(installed),
+        packages=find_own_state(own, os.environ) if own else "",
+        choice=tuple((name, os.environ[name]) for name in CHOOSING if own and os.environ.get(name)),
     ), installed
 
 

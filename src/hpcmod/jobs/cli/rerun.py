@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from hpcmod.catalogue import retired_installations
@@ -15,7 +16,7 @@ from hpcmod.jobs.queue import read_script_of_job, submit_script, test_script
 from hpcmod.jobs.values.slurm import spell_options
 from hpcmod.jobs.values.written import WrittenJob, read_written_job
 from hpcmod.machine import find_modulefile
-from hpcmod.modules import Installed, find_in_trees
+from hpcmod.modules import Installed, find_in_trees, find_own_state
 
 
 def rerun_job(flags: JobFlags) -> None:
@@ -32,6 +33,7 @@ def rerun_job(flags: JobFlags) -> None:
     if MARK not in script or not written.module:
         raise BadInputError(f"{origin} was not written by `hpcmod job`", f"Submit it yourself: sbatch {origin}")
     installed = _check_module(written, origin)
+    changed = list(_compare_packages(written, installed, origin)) if installed else []
     options = [*spell_options(flags.named), *flags.slurm.more]
     submit = flags.submits
     tested = test_script(script, must=submit, options=options)
@@ -43,8 +45,8 @@ def rerun_job(flags: JobFlags) -> None:
     number = submit_script(path, options) if submit and path else ""
     if installed:
         tell(f"{written.module} has the image that the job was written for: sha256 {written.sha256 or 'not recorded'}")
-    if tested:
-        tell(tested)
+    for line in filter(None, [*changed, tested]):
+        tell(line)
     if output.as_json:
         print_json(RepeatedScript(path, number or None, tested or None, script))
     else:
@@ -95,3 +97,14 @@ def _check_module(written: WrittenJob, origin: str) -> Installed | None:
             "Restore the earlier image, or write the job again for this one: hpcmod job ...",
         )
     return found
+
+
+def _compare_packages(written: WrittenJob, installed: Installed, origin: str) -> Iterator[str]:
+    """Yield that the job gets other packages of the user than when it was written.
+
+    Raises NotFoundError if those that it chooses do not exist.
+    """
+    own = installed.record.own_packages
+    now = find_own_state(own, {**os.environ, **dict(written.choice)}) if own else ""
+    if now != written.packages and (written.packages or written.choice):
+        yield f"your packages are now {now or 'none'}, and were {written.packages or 'none'} when {origin} was written"

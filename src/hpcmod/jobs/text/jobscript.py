@@ -132,6 +132,8 @@ def _render_module_command(module: JobModule) -> Iterator[str]:
     if module.sha256:
         origin = f", built from {module.source}" if module.source else ""
         yield "# " + quote.sh_comment(f"{IMAGE_MARK}{module.sha256}{origin}")
+    if module.packages:
+        yield "# " + quote.sh_comment(f"Packages: {module.packages}")
     if module.init or module.modulecmd or module.trees:
         yield "# For any shell, also after `sbatch --export=NONE`, which every srun would otherwise inherit."
         yield "unset SLURM_EXPORT_ENV"
@@ -148,6 +150,7 @@ def _render_loading(module: JobModule) -> Iterator[str]:
         yield f"export PATH=$PATH:{quote.sh_word(module.path)} # the container runtime"
     yield from (f"module unuse {quote.sh_word(tree)}" for tree in module.unused)
     yield from (f"module use {quote.sh_word(tree)}" for tree in module.trees)
+    yield from (f"export {name}={quote.sh_word(value)}" for name, value in module.choice)
     yield f"module load {quote.sh_word(module.name)} || exit"
 
 

@@ -48,6 +48,10 @@ class JobModule:
     """sha256 of the image; empty: not known."""
     source: str = ""
     """Source of the image, with its digest; empty: not known."""
+    packages: str = ""
+    """File of the user's packages that it has; empty: none."""
+    choice: tuple[tuple[str, str], ...] = ()
+    """Variables that choose them, as set when the job is written."""
     init: str = ""
     """File that defines the `module` command if the shell lacks it; empty: not known."""
     modulecmd: str = ""

@@ -7,8 +7,12 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hpcmod.modules.values.place import CHOOSING
+
 _NAME = re.compile(r"^#SBATCH --job-name=(\S+)", re.MULTILINE)
 _IMAGE = re.compile(r"^# Image: sha256 ([0-9a-f]{64})\b", re.MULTILINE)
+_PACKAGES = re.compile(r"^# Packages: (.+)", re.MULTILINE)
+_CHOICE = re.compile(rf"^export ({'|'.join(CHOOSING)})=('?)([^'\"$`\\\n]*)\2$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,10 @@ class WrittenJob:
     """Directories of modulefiles that it uses, highest priority first."""
     sha256: str
     """sha256 of the image it was written for."""
+    packages: str = ""
+    """File of the user's packages that it was written for."""
+    choice: tuple[tuple[str, str], ...] = ()
+    """Variables that choose its packages."""
 
 
 def read_written_job(script: str) -> WrittenJob:
@@ -28,12 +36,14 @@ def read_written_job(script: str) -> WrittenJob:
     commands = list(_module_commands(script))
     loads = [words[1] for words in commands if words[0] == "load" and len(words) > 1]
     uses = [words[1] for words in commands if words[0] == "use" and len(words) > 1]
-    name, image = _NAME.search(script), _IMAGE.search(script)
+    name, image, packages = (pattern.search(script) for pattern in (_NAME, _IMAGE, _PACKAGES))
     return WrittenJob(
         name=name[1] if name else "",
         module=loads[0] if loads else "",
         trees=tuple(reversed(uses)),  # the last `module use` comes first on MODULEPATH
         sha256=image[1] if image else "",
+        packages=packages[1] if packages else "",
+        choice=tuple((name, value) for name, _, value in _CHOICE.findall(script)),
     )
 
 

@@ -30,6 +30,7 @@ PACKED_OPTIONS = "image-src=/,ro"
 
 DIRECTORY_VARIABLE = "HPCMOD_PACKAGES_DIR"
 CHOICE_VARIABLE = "HPCMOD_PACKAGES"
+CHOOSING = (DIRECTORY_VARIABLE, CHOICE_VARIABLE)
 DEFAULT_BASE = ".local/share/hpcmod"
 """Base directory in $HOME where DIRECTORY_VARIABLE is not set."""
 
@@ -38,6 +39,7 @@ OFF = "none"
 """Value of CHOICE_VARIABLE that switches all sets off."""
 
 STATES = "states"
+PREVIOUS = ".before-"
 
 _SET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _STATE_FILE = re.compile(r"(\d{1,9})-(cp\d+-[0-9a-f]{12})\.squashfs")
@@ -114,6 +116,11 @@ def edit_directory(tag: str) -> str:
 def state_file(number: int, tag: str) -> str:
     """Return the path of a state, relative to its set."""
     return f"{STATES}/{number}-{tag}.squashfs"
+
+
+def previous_link(number: int, tag: str) -> str:
+    """Return the name of the link to the state that was active before a state that the user made active."""
+    return f"{PREVIOUS}{number}-{tag}"
 
 
 def record_file(number: int, tag: str) -> str:
