@@ -18,12 +18,12 @@ CEILINGS = {
     "src/hpcmod/core": 5440,  # tables of a profile that are false
     "src/hpcmod/machine": 4348,  # launchers that lint asked for in two places; whole tables removed
     "src/hpcmod/images": 9962,  # trust checked by dry runs
-    "src/hpcmod/modules": 5404,  # doctor asks eb as install does
+    "src/hpcmod/modules": 5434,  # doctor asks eb as install does; packages that a job chooses
     "src/hpcmod/compat": 3439,
-    "src/hpcmod/catalogue": 12198,  # what a group may see; images that stay closed; files closed to users
-    "src/hpcmod/jobs": 3330,
+    "src/hpcmod/catalogue": 12212,  # what a group may see; images that stay closed; files closed to users, or added
+    "src/hpcmod/jobs": 3363,  # packages in scripts, compared by --rerun
     "src/hpcmod/doctor": 1903,  # doubtful values of new profiles
-    "src/hpcmod/packages": 6830,
+    "src/hpcmod/packages": 6875,  # undo of --use, drop of what a path names, cures with the version
     "src/hpcmod/building": 2726,  # an image with a compression of your own is another one
     "src/hpcmod/notebooks": 1226,
     "src/hpcmod/runs": 7080,  # ranks of stacks without labels
@@ -35,12 +35,12 @@ CEILINGS = {
     "tests/e2e": 2814,
     "tests/faults": 1845,
     "tests/fuzz": 700,
-    "tests/integration": 12445,  # verbs for a restricted image
+    "tests/integration": 12469,  # verbs for a restricted image; published packages, pip without ~/.local
     "tests/jobs": 2610,
     "tests/logs": 1366,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 53800,  # scripts that break six new rules of lint; what an admin met who walked each page
+    "tests/unit": 53937,  # scripts that break six new rules of lint; what an admin and a student met
     "docs": 122,
     "docs/examples": 516,
     "docs/explanation": 1076,  # locks on full disks; how to add an option, a rule

@@ -110,7 +110,7 @@ def check_room_for(target: PackageTarget, own_set: PackageSet) -> None:
 
     Raises HpcmodError if the file system or a quota is full.
     """
-    cure = f"keep it elsewhere: hpcmod add {own_set.name} --prefix DIRECTORY"
+    cure = f"keep it elsewhere: hpcmod add {own_set.asked} --prefix DIRECTORY"
     if own_set.name == TEMPORARY:
         cure = "set TMPDIR to a directory on a larger disk"
     check_room([Need(own_set.tree.root, 1 << 20, 4, f"packages for {target.module}", cure)])

@@ -7,7 +7,7 @@ from functools import partial
 
 from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.modules import Installed
-from hpcmod.modules.values.place import PackagePlace, parse_active_link
+from hpcmod.modules.values.place import PackagePlace, parse_active_link, previous_link, state_file
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.sets import PackageSet, find_edit
 from hpcmod.packages.values.plan import PackageChange, PackageTarget, StatePlan, check_known, make_state_plan
@@ -67,29 +67,31 @@ def make_change(
 
 
 def undo_change(target: PackageTarget, own_set: PackageSet, builder: Builder) -> tuple[State, State]:
-    """Make the state before the active one active again; return both. Before the first is a state without packages.
+    """Make the state active that was before the active one; return both. Before the first is one without packages.
 
     Raises NotFoundError if there is nothing to undo.
     """
     with own_set.locked(builder.tell):
         active = own_set.active(target.place.tag)
-        if active is None or (active.parent is None and active.is_empty):
+        previous = own_set.previous_number(active) if active else None
+        if active is None or (previous is None and active.is_empty):
             raise NotFoundError(
                 f"there is nothing to undo in your packages `{own_set.choice.shown}` for {target.module}",
-                f"See: hpcmod packages {own_set.name} --history",
+                f"See: hpcmod packages {own_set.asked} --history",
             )
-        if active.parent is None:
+        if previous is None:
             from hpcmod.packages.building import build_state
 
             empty = make_state_plan(target, PackageChange(action="undo"), number=own_set.next_number(), parent=None)
             return active, build_state(empty, own_set, builder, settle=partial(own_set.settle, None))
-        state = own_set.read(active.parent)
+        state = own_set.read(previous)
         own_set.switch(state)
+        own_set.tree.remove(previous_link(active.number, active.tag))
     return active, state
 
 
 def use(target: PackageTarget, own_set: PackageSet, number: int, tell: Callable[[str], None]) -> State:
-    """Make a state active and return it.
+    """Make a state active and return it; `undo` goes back to the one before.
 
     Raises NotFoundError if there is no such state; BadInputError if it was made for another image.
     """
@@ -99,8 +101,11 @@ def use(target: PackageTarget, own_set: PackageSet, number: int, tell: Callable[
             made = state.origin
             raise BadInputError(
                 f"state {number} was made for {made.module} (Python {made.python}), not for {target.module}",
-                f"Rebuild its packages: hpcmod rebase {own_set.name} --from {number}",
+                f"Rebuild its packages: hpcmod rebase {own_set.asked} --from {number}",
             )
+        before = own_set.active_number(state.tag)
+        if before not in (None, number):
+            own_set.tree.symlink(previous_link(number, state.tag), state_file(before, state.tag))
         own_set.switch(state)
     return state
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.fs.checksums import file_sha256
-from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, Finding
 from hpcmod.modules import Installed
 from hpcmod.modules.values.install_record import PACKAGES
-from hpcmod.modules.values.place import CHOICE_VARIABLE, DEFAULT_SET, parse_choice, state_file
+from hpcmod.modules.values.place import CHOICE_VARIABLE, parse_choice, state_file
 from hpcmod.packages.changing import read_target
 from hpcmod.packages.sets import PackageSet, find_sets, open_set
 from hpcmod.packages.values.state import State
@@ -48,7 +47,7 @@ def _check_state(own_set: PackageSet, number: int) -> Finding:
     except (HpcmodError, OSError) as err:
         return Finding(FAIL, PACKAGES, f"{shown} cannot be read: {err}", _cure(own_set, number, None))
     if not state.sha256:
-        cure = f"To record one, build the state again: hpcmod rebase {sh_word(own_set.name)}{_set_option(own_set)}"
+        cure = f"To record one, build the state again: hpcmod rebase {own_set.asked}"
         return Finding(UNKNOWN, PACKAGES, f"{shown}: no sha256 in its record", cure)
     if digest != state.sha256:
         wrong = f"{shown}: {path}: expected sha256 {state.sha256} as installed, found {digest}"
@@ -57,22 +56,14 @@ def _check_state(own_set: PackageSet, number: int) -> Finding:
 
 
 def _cure(own_set: PackageSet, number: int, state: State | None) -> str:
-    name, option = sh_word(own_set.name), _set_option(own_set)
     if number not in own_set.active_numbers():
-        return f"Do not use this state. Old states are removed by: hpcmod packages {name}{option} --gc --keep 0"
+        return f"Do not use this state. Old states are removed by: hpcmod packages {own_set.asked} --gc --keep 0"
     if state is None:
-        return f"Use another state: hpcmod packages {name}{option} --use N; to list them: --history"
+        return f"Use another state: hpcmod packages {own_set.asked} --use N; to list them: --history"
     return (
-        f"Install the same packages again: hpcmod packages {name}{option} --lock > pylock.toml; "
-        f"hpcmod add {name}{option} --lock pylock.toml"
+        f"Install the same packages again: hpcmod packages {own_set.asked} --lock > pylock.toml; "
+        f"hpcmod add {own_set.asked} --lock pylock.toml"
     )
-
-
-def _set_option(own_set: PackageSet) -> str:
-    choice = own_set.choice
-    if choice.directory:
-        return f" --shared {sh_word(choice.directory)}"
-    return "" if choice.name == DEFAULT_SET else f" --set {choice.name}"
 
 
 def _sha256(own_set: PackageSet, state: State) -> str:

@@ -60,7 +60,7 @@ def choose_source(target: PackageTarget, own_set: PackageSet, wanted: str) -> St
         version = f" for version {wanted}" if wanted else ""
         raise NotFoundError(
             f"you have no packages `{own_set.choice.shown}`{version} of {own_set.name}",
-            f"See: hpcmod packages {own_set.name} --history",
+            f"See: hpcmod packages {own_set.asked} --history",
         )
     return chosen[-1]
 

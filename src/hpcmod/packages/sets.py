@@ -9,14 +9,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, NotFoundError
+from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, LackingError, NotFoundError
 from hpcmod.core.fs.ownership import check_no_link_of_others
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.lock import hold
+from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.json_form import HIDDEN, parse_json
 from hpcmod.modules.values.place import (
+    DEFAULT_SET,
+    PREVIOUS,
     STATES,
     SetChoice,
     active_link,
@@ -24,6 +27,7 @@ from hpcmod.modules.values.place import (
     edit_directory,
     parse_active_link,
     parse_state_file,
+    previous_link,
     record_file,
     set_directory,
     state_file,
@@ -54,6 +58,16 @@ class PackageSet:
     choice: SetChoice
     directory: Path
     """Path that the module uses; it may be a link to the directory with the data."""
+    typed: str = field(default="", compare=False)
+    """The container as the user named it; empty: by its name."""
+
+    @property
+    def asked(self) -> str:
+        """Return the words that choose the container and this set, for a command line."""
+        words = sh_word(self.typed or self.name)
+        if self.choice.directory:
+            return f"{words} --shared {sh_word(self.choice.directory)}"
+        return words if self.choice.name == DEFAULT_SET else f"{words} --set {self.choice.name}"
 
     @property
     def tree(self) -> Tree:
@@ -95,7 +109,7 @@ class PackageSet:
             known = ", ".join(map(str, self.numbers())) or "none"
             raise NotFoundError(
                 f"state {number} not found in {self.directory}; it has {known}",
-                f"See: hpcmod packages {self.name} --history",
+                f"See: hpcmod packages {self.asked} --history",
             )
         path = record_file(number, tag)
         try:
@@ -135,6 +149,15 @@ class PackageSet:
         number = self.active_number(tag)
         return None if number is None else self.read(number)
 
+    def previous_number(self, state: State) -> int | None:
+        """Return the state that was active before one: the one that `use` noted, else the parent; None if none was."""
+        with contextlib.suppress(OSError):
+            target = self.tree.read_link(previous_link(state.number, state.tag))
+            noted = parse_state_file(target.removeprefix(f"{STATES}/"))
+            if noted and noted[1] == state.tag:
+                return noted[0]
+        return state.parent
+
     def active_numbers(self) -> frozenset[int]:
         """Return the numbers of the active states of all tags."""
         tags = (parse_active_link(name) for name in self.tree.names())
@@ -150,7 +173,7 @@ class PackageSet:
             raise BusyError(
                 f"your packages `{self.choice.shown}` for {self.name} are being edited in "
                 f"{self.directory / edit_directory(tag)}",
-                f"Finish: hpcmod edit {self.name}; or discard the changes: hpcmod edit {self.name} --discard",
+                f"Finish: hpcmod edit {self.asked}; or discard the changes: hpcmod edit {self.asked} --discard",
             )
 
     def switch(self, state: State) -> None:
@@ -193,8 +216,9 @@ class PackageSet:
     def remove(self, number: int, tag: str) -> int:
         """Remove a state and return the bytes that this frees; the caller must hold the lock."""
         size = self.size(number, tag)
-        self.tree.remove(record_file(number, tag))
-        self.tree.remove(state_file(number, tag))
+        noted = (name for name in self.tree.names() if name.startswith(PREVIOUS))  # a number may be given again
+        for path in (*noted, record_file(number, tag), state_file(number, tag)):
+            self.tree.remove(path)
         return size
 
     def make(self) -> None:
@@ -292,7 +316,11 @@ def make_set(found: PackageSet, data: Path | None, tell: Callable[[str], None] =
         root = found.tree.root
         above = next(path for path in root.parents if path.is_dir())  # its group may write a new set, too
         mode = stat.S_IMODE(above.stat().st_mode) & ~_ALL_OTHERS
-        Tree(above).make_directory(root.relative_to(above), mode=mode)
+        try:
+            Tree(above).make_directory(root.relative_to(above), mode=mode)
+        except PermissionError as err:
+            cure = "Name a directory that exists, and that everyone who changes the set may write: --shared DIRECTORY"
+            raise LackingError(f"{root} cannot be created: you may not write {above}", cure) from err
     elif data is None or data == found.directory:
         found.directory.mkdir(parents=True, exist_ok=True)
     else:

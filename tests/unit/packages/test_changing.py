@@ -58,6 +58,21 @@ def test_undo_follows_the_parents_and_ends_without_packages(tmp_path: Path, buil
         assert packed.listdir("/venv/pytorch/bin") == ["activate", "pip", "pip3", "python", "python3", "python3.12"]
 
 
+def test_undo_returns_to_what_was_active_before_a_state_was_chosen(tmp_path: Path, builder: Builder) -> None:
+    one, two, four = make_state(1, EINOPS), make_state(2, EINOPS, parent=1), make_state(4, NEEDY, parent=1)
+    found = write_set(tmp_path / "default", one, two, four)
+    for number in (2, 2, 1):
+        use(TARGET, found, number, no_talk)
+    assert [undo_change(TARGET, found, builder)[1] for _ in "123"] == [two, four, one]
+    use(TARGET, found, 2, no_talk)
+    collect(found, keep=1, tell=no_talk, dry_run=False)
+    assert undo_change(TARGET, found, builder)[1] == one, "state 1 was active before, and it is the parent"
+    use(TARGET, found, 4, no_talk)
+    use(TARGET, found, 1, no_talk)
+    found.remove(4, TAG)
+    assert undo_change(TARGET, found, builder)[1].is_empty, "another state may get the number 4"
+
+
 def test_undo_says_so_if_the_state_before_was_removed(tmp_path: Path, builder: Builder) -> None:
     found = write_set(tmp_path / "default", make_state(2, EINOPS, parent=1))
     with pytest.raises(NotFoundError, match="state 1 not found"):

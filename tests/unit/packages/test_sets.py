@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import errno
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from hpcmod.core.errors import BadInputError, NotFoundError
+from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.modules.values.place import SetChoice
 from hpcmod.packages.sets import PackageSet, find_sets, make_set, open_set
 from tests.package_states import EINOPS, OTHER_TAG, TAG, make_state, write_set
@@ -204,3 +205,11 @@ def test_of_a_state_that_is_not_taken_nothing_stays_or_the_next_change_removes_i
     with found.locked(print):
         assert (list(found.numbers()), found.active_number(TAG)) == ([1], 1)
         assert list((found.directory / "states").glob("2-*")) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_shared_set_where_nobody_may_write_has_a_cure_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o500)
+    with pytest.raises(LackingError, match="closed") as caught:
+        make_set(open_set("PyTorch", SetChoice("", str(tmp_path / "closed/new")), {}), None)
+    assert "--shared DIRECTORY" in caught.value.cure

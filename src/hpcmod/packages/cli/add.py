@@ -157,7 +157,7 @@ def _add_from(flags: AddFlags, origin: str) -> None:
         same = sum(difference.verdict == SAME for difference in rebase.differences)
         tell(f"{same} of {len(rebase.differences)} packages keep their versions")
     if rebase.failures:
-        command = f"hpcmod add {sh_word(own.name)} --from {sh_word(origin)}"
+        command = f"hpcmod add {own.set.asked} --from {sh_word(origin)}"
         refuse(own, rebase, command, without=flags.without, as_json=flags.as_json)
     if flags.as_json:
         parent = rebase.plan.parent

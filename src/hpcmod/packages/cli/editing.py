@@ -87,7 +87,7 @@ def edit_verb(flags: EditFlags) -> None:
 
 
 def _say_what_is_left(own: OwnSet, edit: WritableState) -> str:
-    name = sh_word(own.name)
+    name = own.set.asked
     return (
         f"Your changes are in {edit.files}; modules and jobs use your packages as they were. To go on: hpcmod edit "
         f"{name}; to pack them as they are: hpcmod edit {name} -- true; to discard them: hpcmod edit {name} --discard"
@@ -108,7 +108,7 @@ def _discard(own: OwnSet, edit: WritableState | None, *, as_json: bool) -> None:
     if edit is None:
         raise NotFoundError(
             f"no packages `{own.set.choice.shown}` for {own.target.module} are being edited",
-            f"See: hpcmod packages {own.name}",
+            f"See: hpcmod packages {own.set.asked}",
         )
     discard_edit(own.set, own.target.place.tag, tell)
     if as_json:

@@ -53,7 +53,9 @@ def rebase_verb(flags: RebaseFlags) -> None:
     """
     own = find_set(flags)
     if not own.set.exists:
-        raise NotFoundError(f"you have added no packages to {own.name}", f"Add some: hpcmod add {own.name} PACKAGE")
+        raise NotFoundError(
+            f"you have added no packages to {own.name}", f"Add some: hpcmod add {own.set.asked} PACKAGE"
+        )
     builder = make_builder(os.environ, tell=tell)
     state = choose_source(own.target, own.set, flags.source)
     with terminate_cleanly():
@@ -64,7 +66,7 @@ def rebase_verb(flags: RebaseFlags) -> None:
             for difference in rebase.differences:
                 print_text(str(difference))
         if rebase.failures:
-            refuse(own, rebase, f"hpcmod rebase {own.name}", without=flags.without, as_json=flags.as_json)
+            refuse(own, rebase, f"hpcmod rebase {own.set.asked}", without=flags.without, as_json=flags.as_json)
         if not (flags.dry_run or flags.yes or flags.as_json) and on_a_terminal():
             click.confirm(f"Rebuild your packages for {own.target.module}?", abort=True, err=True)
         new = None if flags.dry_run else carry_out(rebase, own.set, builder)

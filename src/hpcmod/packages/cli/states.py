@@ -123,7 +123,8 @@ def undo_verb(flags: UndoFlags) -> None:
     own, as_json = find_set(flags), flags.as_json
     active = _active(own)
     if flags.dry_run:
-        before = own.set.read(active.parent) if active.parent is not None else None
+        previous = own.set.previous_number(active)
+        before = own.set.read(previous) if previous is not None else None
         _print_switched(own, active, before, as_json=as_json, dry_run=True)
         return
     before, state = undo_change(own.target, own.set, make_builder(os.environ, starts=False, tell=tell))
@@ -136,7 +137,7 @@ def _existing(own: OwnSet) -> OwnSet:
         more = f"; your sets: {known}" if known else ""
         raise NotFoundError(
             f"you have no packages `{own.set.choice.shown}` for {own.target.module}{more}",
-            f"Add some: hpcmod add {own.name} PACKAGE",
+            f"Add some: hpcmod add {own.set.asked} PACKAGE",
         )
     return own
 
@@ -146,7 +147,7 @@ def _active(own: OwnSet) -> State:
     if state is None:
         raise NotFoundError(
             f"none of your packages `{own.set.choice.shown}` fit the image of {own.target.module}",
-            f"Rebuild them for it: hpcmod rebase {own.name}; or add some: hpcmod add {own.name} PACKAGE",
+            f"Rebuild them for it: hpcmod rebase {own.set.asked}; or add some: hpcmod add {own.set.asked} PACKAGE",
         )
     return state
 
@@ -178,7 +179,7 @@ def _print_state(own: OwnSet, flags: PackagesFlags) -> None:
         base = f"state {edit.base}" if edit.base else "no packages"
         tell(
             f"being edited since {edit.time} by {edit.user}, from {base}, in {edit.files}; "
-            f"to finish: hpcmod edit {own.name}; to discard the changes: hpcmod edit {own.name} --discard"
+            f"to finish: hpcmod edit {own.set.asked}; to discard the changes: hpcmod edit {own.set.asked} --discard"
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -88,7 +88,8 @@ def find_set(flags: SetFlags) -> OwnSet:
     installed = find_ready(here, flags.container)
     target = read_target(installed)
     chosen = choose_set(flags.set_name, flags.shared)
-    return OwnSet(here, installed, target, open_set(target.place.name, chosen, os.environ))
+    own_set = replace(open_set(target.place.name, chosen, os.environ), typed=flags.container)
+    return OwnSet(here, installed, target, own_set)
 
 
 def choose_set(set_name: str | None, shared: Path | None) -> SetChoice:

@@ -251,9 +251,10 @@ def _check_lock(target: PackageTarget, change: PackageChange) -> None:
 
 def _merge_requirements(before: State | None, change: PackageChange) -> tuple[str, ...]:
     """Return the requirements of a new state: those added replace earlier ones for the same package."""
-    replaced = {name_of(line) for line in change.added.lines} - {""}
+    name_in = before.name_in if before else name_of
+    replaced = set(map(name_in, change.added.lines)) - {""}
     gone = replaced | {normalize_package(name) for name in change.dropped}
-    kept = (line for line in (before.requirements if before else ()) if name_of(line) not in gone)
+    kept = (line for line in (before.requirements if before else ()) if name_in(line) not in gone)
     return tuple(dict.fromkeys((*kept, *change.added.lines)))
 
 
@@ -261,7 +262,7 @@ def _choose_pins(
     target: PackageTarget, before: State, change: PackageChange, allowed: Sequence[str]
 ) -> Iterator[Locked]:
     """Yield the packages that keep their version: also what was dropped, if another package needs it."""
-    asked = {name_of(line) for line in change.added.lines}
+    asked = set(map(before.name_in, change.added.lines))
     inside = {normalize_package(package.name) for package in target.packages} - set(allowed)
     yield from (package for package in before.locked if package.name not in asked | inside)
 
@@ -288,9 +289,7 @@ def check_known(parent: State | None, names: Sequence[str], module: str) -> None
                 f"{name} was not added by you; another package of your set needs it",
                 f"Drop one of those you added: {', '.join(sorted(known))}",
             )
-        raise BadInputError(
-            f"{name} is not among your packages for {module}", f"See: hpcmod packages {module.partition('/')[0]}"
-        )
+        raise BadInputError(f"{name} is not among your packages for {module}", f"See: hpcmod packages {module}")
 
 
 def render_state_plan(plan: StatePlan, directory: str) -> Iterator[str]:

@@ -5,19 +5,29 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field, replace
+from urllib.parse import unquote
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.json_form import SPLICED, json_form, parse_json
 from hpcmod.core.values.strict_json import show_value
 from hpcmod.modules.values.place import active_link, parse_active_link
 from hpcmod.packages.values.conda import NO_CONDA, CondaPart, check_conda
-from hpcmod.packages.values.requirement import check_line, exact_line, is_package, name_of, normalize_package
+from hpcmod.packages.values.requirement import (
+    check_line,
+    exact_line,
+    is_package,
+    name_of,
+    normalize_package,
+    place_of,
+    without_credentials,
+)
 
 STATE_VERSION = 1
 """Version of the format of a state's record."""
 
 _LIMIT = 8 << 20  # bytes of a record
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_OF_VCS = re.compile(r"^[a-z]+\+|(?:@[^/]*)?(?:#.*)?$")
 _PYTHON = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -92,7 +102,15 @@ class State:
     @property
     def names(self) -> frozenset[str]:
         """Return the normalized names of the required packages."""
-        return frozenset(filter(None, map(name_of, self.requirements)))
+        return frozenset(filter(None, map(self.name_in, self.requirements)))
+
+    def name_in(self, line: str) -> str:
+        """Return the normalized name of a required package, also if a path or URL names it; empty if not known."""
+        named = name_of(line)
+        if named:
+            return named
+        url = f"file://{place_of(line)}" if place_of(line) else _OF_VCS.sub("", without_credentials(line))
+        return next((package.name for package in self.locked if unquote(package.url) == url), "")
 
     @property
     def is_empty(self) -> bool:

@@ -87,9 +87,9 @@ def test_nothing_is_packed_of_a_command_that_fails(fresh: Path, monkeypatch: pyt
     said = " ".join(done.stderr.split())
     assert (done.exit_code, "false ended with status 3, so nothing was packed" in said) == (1, True), done.output
     assert f"Your changes are in {fresh}/edit-{TAG}/user-software" in said
-    assert "to discard them: hpcmod edit PyTorch --discard" in said
+    assert "to discard them: hpcmod edit PyTorch --set fresh --discard" in said
     shown = hpcmod("packages", "PyTorch", *FRESH).stderr
-    assert "being edited since " in shown and "to finish: hpcmod edit PyTorch" in shown
+    assert "being edited since " in shown and "to finish: hpcmod edit PyTorch --set fresh" in " ".join(shown.split())
     assert data("packages", "PyTorch", *FRESH)["edited"]["directory"] == f"{fresh}/edit-{TAG}/user-software"
     assert data("packages", "PyTorch")["edited"] is None
     container = edits(monkeypatch, 0)

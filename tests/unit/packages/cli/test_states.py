@@ -61,6 +61,7 @@ def test_undo_without_a_container_says_which_commands_are_meant(home: Path) -> N
 def test_any_state_for_this_image_can_be_used(home: Path) -> None:
     assert "state 1 of `default` for PyTorch/2.7.1 is active" in hpcmod("packages", "PyTorch", "--use", "1").stderr
     assert active(home) == f"states/1-{TAG}.squashfs"
+    assert must("undo", "PyTorch", "--dry-run") == "needy: added 1.0\n"
     assert hpcmod("packages", "PyTorch", "--use", "3").exit_code == 2
     assert hpcmod("packages", "PyTorch", "--use", "9").exit_code == 3
 
@@ -89,6 +90,9 @@ def test_old_states_are_removed(home: Path) -> None:
         (("edit", "PyTorch", "--discard"), 3, "are being edited"),
         (("edit", "PyTorch"), 7, "no container runtime"),
         (("edit", "PyTorch", "--discard", "--", "pip"), 2, "a command or --discard"),
+        (("packages", "PyTorch/2.7.1", "--use", "9"), 3, "hpcmod packages PyTorch/2.7.1 --history"),
+        (("edit", "PyTorch/2.7.1", "--discard"), 3, "hpcmod packages PyTorch/2.7.1"),
+        (("drop", "PyTorch/2.7.1", "torch"), 2, "hpcmod packages PyTorch/2.7.1"),
     ],
 )
 def test_faults_say_what_to_do(home: Path, words: tuple[str, ...], code: int, said: str) -> None:

@@ -167,6 +167,24 @@ def test_the_dry_run_says_what_would_be_where() -> None:
     assert any(line.startswith("in the container: /user-software/venv/pytorch/bin/python -I -m pip") for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("line", "url"),
+    [
+        ("/home/me/my code", "file:///home/me/my%20code"),
+        ("git+https://example.org/mine.git@v1#subdirectory=x", "https://example.org/mine.git"),
+    ],
+)
+def test_a_package_added_by_its_path_or_url_is_known_by_its_name(line: str, url: str) -> None:
+    parent = make_state(1, replace(EINOPS, name="mine", url=url), NEEDY, requirements=(line, "needy"))
+    assert parent.names == {"mine", "needy"}
+    check_known(parent, ["Mine"], "PyTorch/2")
+    build = PipOptions(build=True)
+    dropped = make_state_plan(TARGET, PackageChange(dropped=("mine",), pip=build), number=2, parent=parent)
+    assert dropped.requirements == ("needy",)
+    again = make_state_plan(TARGET, PackageChange(Requirements((line,)), pip=build), number=2, parent=parent)
+    assert again.requirements == ("needy", line) and "mine==0.8.1" not in again.constraints, "another version now"
+
+
 def test_only_added_packages_can_be_dropped() -> None:
     check_known(PARENT, ["Needy"], "PyTorch/2.7.1")
     with pytest.raises(BadInputError, match="another package of your set needs it"):
