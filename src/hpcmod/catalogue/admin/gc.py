@@ -54,11 +54,23 @@ def _read_uses(catalogue: Catalogue, now: float) -> Mapping[str, Count] | None:
     return {count.module: count for count in totals}
 
 
-def find_unused(catalogue: Catalogue, *, days: float, now: float) -> Iterator[Unused]:
-    """Yield what is not needed, or has not been used for some days.
+def find_unused(catalogue: Catalogue, *, days: float, now: float) -> list[Unused]:
+    """Return what is not needed, or has not been used for some days.
 
     `now`: Seconds since 1970.
     """
+    links: dict[tuple[int, int], int] = {}
+    found = reversed(list(_find(catalogue, days=days, now=now)))  # the first name of a file has its size
+    return [_with_size(catalogue, unused, links) for unused in found][::-1]
+
+
+def _with_size(catalogue: Catalogue, unused: Unused, links: dict[tuple[int, int], int]) -> Unused:
+    if not (unused.remove or unused.private):
+        return unused
+    return replace(unused, size=_size(catalogue.directory / unused.what, links if unused.remove else {}))
+
+
+def _find(catalogue: Catalogue, *, days: float, now: float) -> Iterator[Unused]:
     records = tuple(catalogue.records())
     yield from _find_leftovers(catalogue, records, days=days, now=now)
     uses = _read_uses(catalogue, now)
@@ -111,7 +123,7 @@ def _find_former(
 def _removable(catalogue: Catalogue, path: Path, why: str) -> Unused:
     private = find_private(catalogue, path)
     named = _name(catalogue, private) if private else ""
-    return Unused(_name(catalogue, path), why, _size(path), not private, named)
+    return Unused(_name(catalogue, path), why, 0, not private, named)
 
 
 def _children(place: Path) -> list[Path]:
@@ -144,12 +156,17 @@ def _describe(use: Count) -> str:
     return f"loaded {use.loads} time{'s' * (use.loads > 1)}, last on {day}"
 
 
-def _size(path: Path) -> int:
-    """Return the bytes on disk that removing a path frees; 0 for a file with two names."""
-    if not path.is_dir() or path.is_symlink():
-        status = path.lstat()
-        return status.st_blocks * 512 if status.st_nlink == 1 else 0
-    return sum(_size(Path(entry.path)) for entry in os.scandir(path))
+def _size(path: Path, links: dict[tuple[int, int], int]) -> int:
+    """Return the bytes on disk that removing a path frees; 0 for a file that keeps a name.
+
+    `links`: The names left of each file, of which this removes some.
+    """
+    if path.is_dir() and not path.is_symlink():
+        return sum(_size(Path(entry.path), links) for entry in os.scandir(path))
+    status = path.lstat()
+    file = (status.st_dev, status.st_ino)
+    links[file] = links.get(file, status.st_nlink) - 1
+    return 0 if links[file] else status.st_blocks * 512
 
 
 def remove_unused(catalogue: Catalogue, *, days: float, now: float, actor: Actor) -> tuple[list[Unused], int]:
@@ -160,7 +177,7 @@ def remove_unused(catalogue: Catalogue, *, days: float, now: float, actor: Actor
     Raises LackingError if this user may not remove some of it; then nothing is changed.
     """
     with changing(catalogue, actor, frees=True):
-        unused = list(find_unused(catalogue, days=days, now=now))
+        unused = find_unused(catalogue, days=days, now=now)
         gone = [item.what for item in unused if item.remove]
         check_removable(catalogue, gone)
         why = ": ".join(filter(None, (actor.why, f"removed {', '.join(gone)}")))

@@ -46,7 +46,7 @@ def gc(days: float, directory: Path | None, reason: str | None, dry_run: bool, a
     catalogue = open_catalogues(directory)[0]
     change = 0
     if dry_run:
-        files = list(find_unused(catalogue, days=days, now=time.time()))
+        files = find_unused(catalogue, days=days, now=time.time())
     else:
         files, change = remove_unused(catalogue, days=days, now=time.time(), actor=make_actor(reason))
     if as_json:
