@@ -196,7 +196,7 @@ def find_ready(here: Here, text: str) -> Installed:
     today = time.strftime("%Y-%m-%d", time.gmtime())
     published = None if copies and here.is_own(copies.meant) else record
     if published and published.state == "retired" and published.notice.until <= today:
-        raise retired_error(published)
+        raise retired_error(published, " ...")
     if copies is None:
         raise NotFoundError(f"{module} is not installed here", f"Install it: hpcmod install {module}")
     if published:
@@ -290,11 +290,13 @@ def loaded_modules() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in (first, *others) if name))
 
 
-def retired_error(record: CatalogueRecord) -> NotFoundError:
-    """Return the error for a retired container; its cure names the successor."""
+def retired_error(record: CatalogueRecord, more: str = "") -> NotFoundError:
+    """Return the error for a retired container; its cure is the same command with the successor, and more words."""
+    context = click.get_current_context(silent=True)
     notice = record.notice
     why = f": {notice.reason}" if notice.reason else ""
-    cure = f"Use {notice.successor}: hpcmod install {notice.successor}" if notice.successor else "See: hpcmod ls"
+    command = f": hpcmod {context.info_name} {notice.successor}{more}" if context and "/" in notice.successor else ""
+    cure = f"Use {notice.successor}{command}" if notice.successor else "See: hpcmod ls"
     return NotFoundError(f"{record.module} is retired{why}", cure)
 
 

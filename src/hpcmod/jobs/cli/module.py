@@ -39,7 +39,8 @@ def find_module(text: str, site: Site, *, chosen: bool, elsewhere: bool) -> tupl
     except NotFoundError:
         modulefile = find_modulefile(text, os.environ)
         name = module_name(modulefile, os.environ) if modulefile else ""
-        if modulefile and name:  # a container module not made by hpcmod that sets SIF, as LUMI's do
+        retired = modulefile and any(catalogue.modules in modulefile.parents for catalogue in here.catalogues)
+        if modulefile and name and not retired:  # a container module not made by hpcmod that sets SIF, as LUMI's do
             return replace(shell, name=name, trees=(str(modulefile.parents[name.count("/")]),)), None
         if find_module_tool(os.environ) or here.catalogues or next(find_installed(here.trees), None):
             raise

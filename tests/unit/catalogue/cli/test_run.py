@@ -3,12 +3,15 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import click
 import pytest
 
 from hpcmod.catalogue.cli.run import split_words
 from hpcmod.modules.values.runtime_options import RUNTIME_FLAGS, RUNTIME_SHORT
+from tests.calls import hpcmod
+from tests.catalogues import make_catalogue, make_record
 from tests.stack import Stack
 
 LINES = {
@@ -51,3 +54,12 @@ def test_the_options_of_the_runtime_are_those_that_it_has(stack: Stack, verb: st
         {},
         {"s": "shell"},
     )
+
+
+@pytest.mark.parametrize("verb", ["exec", "shell", "add"])
+def test_the_cure_of_a_retired_container_is_the_same_command_with_its_successor(verb: str, tmp_path: Path) -> None:
+    catalogue = make_catalogue(tmp_path, make_record("Toy/1.0", state="retired", successor="Toy/2.0"))
+    done = hpcmod(
+        verb, "Toy/1.0", "x", HPCMOD_CATALOGUE=str(catalogue.directory), HPCMOD_SITE="generic", PATH="/nowhere"
+    )
+    assert (done.exit_code, f"Use Toy/2.0: hpcmod {verb} Toy/2.0 ..." in done.stderr) == (3, True), done.output

@@ -19,6 +19,7 @@ from hpcmod.core import process
 from hpcmod.core.values.facts import Provenance
 from hpcmod.jobs.cli import job, launch
 from tests.calls import hpcmod
+from tests.catalogues import make_catalogue, make_record
 from tests.installations import install
 from tests.programs import make_program
 
@@ -473,6 +474,21 @@ def test_launch_says_what_to_type_instead_of_the_name_of_a_container(
         done = hpcmod("launch", name, "--launcher", "accelerate", "--", "x.py", "--lr", "3")
         assert done.exit_code == 2
         assert f"module load {name}; hpcmod launch [OPTIONS] -- x.py --lr 3" in done.stderr
+
+
+def test_no_job_is_written_for_a_container_that_no_longer_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The module tool knows its name, to tell what to load instead."""
+    catalogue = make_catalogue(tmp_path, make_record("Toy/1.0", state="retired", successor="Toy/2.0"))
+    stub = catalogue.modules / "Toy/1.0.lua"
+    stub.parent.mkdir(parents=True)
+    stub.touch()
+    monkeypatch.setattr("hpcmod.jobs.cli.module.find_modulefile", lambda *_: stub)
+    monkeypatch.setattr("hpcmod.jobs.cli.module.module_name", lambda *_: "Toy/1.0")
+    done = hpcmod("job", "Toy/1.0", "--", "t.py", HPCMOD_CATALOGUE=str(catalogue.directory), HPCMOD_SITE="generic")
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "Toy/1.0 is retired" in done.stderr and "hpcmod job Toy/2.0 ..." in done.stderr
 
 
 def test_a_script_says_what_its_image_was_made_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
