@@ -29,14 +29,19 @@ IMAGE = "image"
 """Subject of the findings about image data."""
 
 
-def check_there(catalogue: Catalogue, record: CatalogueRecord) -> None:
-    """Raise NotFoundError if files of a container that is to become visible were removed."""
+def find_removed(catalogue: Catalogue, record: CatalogueRecord) -> list[str]:
+    """Return which files of a container were removed, without which it cannot become visible."""
     kept = kept_directory(catalogue, record)
     modules = [kept / name for name in KEPT_MODULE.values()]
     missing = [
         str(path) for path in (catalogue.images / record.sif, software_of(catalogue, record)) if not path.exists()
     ]
-    missing += [] if any(path.is_file() for path in modules) else [str(kept)]
+    return missing + ([] if any(path.is_file() for path in modules) else [str(kept)])
+
+
+def check_there(catalogue: Catalogue, record: CatalogueRecord) -> None:
+    """Raise NotFoundError if files of a container that is to become visible were removed."""
+    missing = find_removed(catalogue, record)
     if missing:
         raise NotFoundError(
             f"{record.module} cannot be restored; missing: {', '.join(missing)}",

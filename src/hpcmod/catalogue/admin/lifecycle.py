@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from hpcmod.catalogue.change import Actor, changing, commit
 from hpcmod.catalogue.publishing.terms import set_readers
@@ -12,6 +13,7 @@ from hpcmod.catalogue.values.journal import Change, Records, find_undoable, make
 from hpcmod.catalogue.values.lifecycle import check_leads, key_of
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.verify import check_there
+from hpcmod.core.errors import HpcmodError
 
 Decide = Callable[[Sequence[CatalogueRecord]], Records]
 """Returns the new records of one name; raises if that is not possible. See hpcmod.catalogue.values.lifecycle."""
@@ -65,13 +67,23 @@ def undo(catalogue: Catalogue, number: int | None, *, actor: Actor, dry_run: boo
 
 def _find_undo(catalogue: Catalogue, number: int | None) -> tuple[Change, Records]:
     journal = read_journal(catalogue.directory)
-    change = find_undoable(journal) if number is None else find_change(catalogue.directory, number)
+
+    def can_undo(change: Change) -> bool:
+        with suppress(HpcmodError):
+            return bool(_make_undo(catalogue, change, journal))
+        return False
+
+    change = find_undoable(journal, can_undo) if number is None else find_change(catalogue.directory, number)
+    return change, _make_undo(catalogue, change, journal)
+
+
+def _make_undo(catalogue: Catalogue, change: Change, journal: Sequence[Change]) -> Records:
     records = make_undo(change, {edit.key: catalogue.find(*edit.key) for edit in change.edits}, journal)
     _check_there(catalogue, records)
     for name in {edit.name for edit in change.edits}:
         after = {**{key_of(record): record for record in catalogue.named(name)}, **records}
         check_leads(record for record in after.values() if record and record.name == name)
-    return change, records
+    return records
 
 
 def _preview(catalogue: Catalogue, new: Records, verb: str, actor: Actor, undoes: int = 0) -> Change:

@@ -18,7 +18,7 @@ from hpcmod.catalogue.records.journal import JOURNAL
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.values.lifecycle import check_alias
 from hpcmod.catalogue.values.record import CatalogueRecord
-from hpcmod.catalogue.verify import verify_container
+from hpcmod.catalogue.verify import find_removed, verify_container
 from hpcmod.catalogue.visible.kept import read_easyconfig
 from hpcmod.compat import make_case, open_files
 from hpcmod.compat.values.rules import RULES
@@ -170,7 +170,7 @@ def _find_damage(
     catalogue: Catalogue, candidate: Candidate, known: CatalogueRecord, context: PublishContext
 ) -> tuple[str, ...]:
     progress = context.progress(candidate.sif)
-    _check_same(candidate, known, progress)
+    _check_same(catalogue, candidate, known, progress)
     return tuple(
         finding.found for finding in verify_container(catalogue, known, progress=progress) if finding.level == FAIL
     )
@@ -187,15 +187,17 @@ def _check_aliases(records: Sequence[CatalogueRecord], candidate: Candidate, ali
         raise BadInputError(f"{candidate.version!r} is an alias of {holder.module}", "Choose another version.")
 
 
-def _check_same(candidate: Candidate, known: CatalogueRecord, progress: Progress | None) -> None:
+def _check_same(catalogue: Catalogue, candidate: Candidate, known: CatalogueRecord, progress: Progress | None) -> None:
     """Raise BadInputError for another image under a published name: what users load by that name must not change.
 
     Also if that is unknown without fetching the image, and if the name is retired.
     """
     if known.state == "retired":
+        removed = find_removed(catalogue, known)
+        restore = f"Restore it: hpcmod catalogue restore {known.module}; or choose another version: --version"
         raise BadInputError(
-            f"{known.module} is retired",
-            f"Restore it: hpcmod catalogue restore {known.module}; or choose another version.",
+            f"{known.module} is retired{', and its files were removed' if removed else ''}",
+            "Choose another version: --version" if removed else restore,
         )
     path = sif_on_disk(candidate.reference)
     found = candidate.checksum or (file_sha256(path, progress) if path else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -104,7 +104,10 @@ def make_undo(change: Change, now: Records, journal: Iterable[Change]) -> dict[K
 def _lasting(verb: str) -> tuple[str, str]:
     """Return why a change that edited no record cannot be undone, and what to do instead."""
     return {
-        "gc": ("it removed files", "To publish removed containers again: hpcmod publish REFERENCE"),
+        "gc": (
+            "it removed files",
+            "To publish a removed container under another version: hpcmod publish REFERENCE",
+        ),
         "advisory refresh": (
             "it follows the files in `advisories`",
             "Change or restore the file there, then: hpcmod catalogue advisory refresh",
@@ -183,8 +186,10 @@ def parse_change(line: bytes, where: str) -> Change:
     return parse_json(Change, line, where, limit=_LIMIT)
 
 
-def find_undoable(journal: Iterable[Change]) -> Change:
+def find_undoable(journal: Iterable[Change], can_undo: Callable[[Change], bool] = lambda _: True) -> Change:
     """Return the last change that is neither an undo nor undone.
+
+    `can_undo`: Whether an earlier change can be undone, for the cure.
 
     Raises BadInputError if there is none, or it edited no record: to undo an older one, an admin has to name it.
     """
@@ -196,7 +201,7 @@ def find_undoable(journal: Iterable[Change]) -> Change:
     last = standing[0]
     if not last.edits:
         why, cure = _lasting(last.verb)
-        before = next((change for change in standing if change.edits), None)
+        before = next((change for change in standing if change.edits and can_undo(change)), None)
         if before:
             cure += f". To undo {before.verb} {', '.join(before.modules)}: hpcmod catalogue undo {before.id}"
         raise BadInputError(f"the last change, {last.id} ({last.verb}), cannot be undone: {why}", cure)

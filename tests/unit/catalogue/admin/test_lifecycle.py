@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hpcmod.catalogue.admin import lifecycle
+from hpcmod.catalogue.admin.gc import remove_unused
 from hpcmod.catalogue.change import changing, commit
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue
@@ -93,6 +95,10 @@ def test_files_removed_from_the_disk_are_not_restored(shop: Catalogue) -> None:
         with pytest.raises(NotFoundError, match="cannot be restored"):
             lifecycle.undo(shop, None, actor=ADA, dry_run=dry_run)
     assert modules_seen(shop)["1.0"] == "told"
+    remove_unused(shop, days=0, now=time.time() + 60, actor=ADA)
+    with pytest.raises(BadInputError, match="it removed files") as refused:
+        lifecycle.undo(shop, None, actor=ADA)
+    assert "catalogue undo" not in refused.value.cure  # no change before it can be undone
 
 
 def test_undoing_a_publication_twice_keeps_the_second_publication(shop: Catalogue) -> None:

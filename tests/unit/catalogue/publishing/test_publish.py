@@ -133,6 +133,16 @@ def test_the_dry_run_also_refuses_what_cannot_be_published(
     assert files(shop) == before
 
 
+def test_a_retired_container_whose_files_were_removed_is_published_under_another_version(
+    shop: Catalogue, context: PublishContext, image: Path
+) -> None:
+    for there in (True, False):
+        with pytest.raises(BadInputError, match=r"Toy/0\.5 is retired") as refused:
+            dry_run(shop, Request(str(image), name="Toy", version="0.5"), context)
+        assert ("catalogue restore" in refused.value.cure, "--version" in refused.value.cure) == (there, True)
+        (shop.images / shop.read("Toy", "0.5").sif).unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize("damage", ["no SIF", "truncated", "no squashfs", "another machine's"])
 def test_errors_use_the_file_name_that_the_user_gave(
     shop: Catalogue, context: PublishContext, image: Path, asked: Request, damage: str

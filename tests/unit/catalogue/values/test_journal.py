@@ -79,6 +79,9 @@ def test_an_older_change_than_the_last_is_undone_only_by_its_number(verb: str, c
     with pytest.raises(BadInputError, match=rf"^the last change, 4 \({verb}\), cannot be undone: it ") as refused:
         find_undoable(changes)
     assert refused.value.cure.endswith(f"{cure}. To undo verb Toy/1.0: hpcmod catalogue undo 1")
+    with pytest.raises(BadInputError) as refused:
+        find_undoable(changes, lambda change: change.id != 1)
+    assert refused.value.cure.endswith(cure)
     with pytest.raises(BadInputError, match=r"^change 4 .* cannot be undone: it ") as named:
         make_undo(changes[3], {}, changes)
     assert named.value.cure.endswith(cure)
