@@ -169,7 +169,8 @@ def _of_image(
 def _read_commands(given: Sequence[str]) -> Commands:
     """Parse NAME or NAME=PATH, where PATH is a program in the image."""
     words = (text.partition("=") for text in given)
-    return parse_commands({name: [path or name] for name, _, path in words}) or ()
+    cure = "Give it another name: --command NAME=PROGRAM, a program of the image by name or path."
+    return parse_commands({name: [path or name] for name, _, path in words}, "--command", cure) or ()
 
 
 def _of_easyconfig(request: Request, central: Sequence[str]) -> Candidate:

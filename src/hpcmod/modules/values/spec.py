@@ -130,7 +130,15 @@ def parse_spec(values: Mapping[str, Any], **known: Any) -> InstallSpec:
     )
 
 
-def parse_commands(given: Sequence[str] | Mapping[str, Sequence[str]] | None) -> Commands | None:
+_CURE = (
+    "List programs of the image by name, without directories: ['python'], or with the command to run: "
+    "{'fork': ['/code/salad', 'fork']}."
+)
+
+
+def parse_commands(
+    given: Sequence[str] | Mapping[str, Sequence[str]] | None, where: str = "wrapped_commands", cure: str = _CURE
+) -> Commands | None:
     """Check the commands to wrap, names or a table of names and words; report all errors together.
 
     None means the default commands, and is returned as it is.
@@ -142,11 +150,7 @@ def parse_commands(given: Sequence[str] | Mapping[str, Sequence[str]] | None) ->
     table = given if isinstance(given, Mapping) else {name: [name] for name in _listed(given)}
     faults = [fault for name, words in table.items() for fault in _command_faults(name, words)]
     if faults:
-        raise BadInputError(
-            f"wrapped_commands: {'; '.join(faults)}",
-            "List programs of the image by name, without directories: ['python'], or with the command to "
-            "run: {'fork': ['/code/salad', 'fork']}.",
-        )
+        raise BadInputError(f"{where}: {'; '.join(faults)}", cure)
     return tuple((name, tuple(words)) for name, words in table.items())
 
 
@@ -161,7 +165,7 @@ def _command_faults(name: object, words: object) -> Iterator[str]:
     if not isinstance(name, str) or not COMMAND_NAME.fullmatch(name):
         yield f"{name!r} is not a valid command name"
     elif name in HOST_COMMANDS:
-        yield f"{name!r} would hide the host command of that name"
+        yield f"{name!r} would hide the {'module' if name in OWN_COMMANDS else 'host'}'s own command of that name"
     elif not isinstance(words, (list, tuple)) or not words or not all(isinstance(word, str) for word in words):
         yield f"{name!r} runs {words!r}, which is not a list of strings"
     elif not is_program(words[0]):

@@ -153,11 +153,12 @@ def test_commands_of_an_image_are_written_into_its_easyconfig(tmp_path: Path) ->
     assert known["wrapped_commands"] == {"solve": ["solve"], "mesh": ["/opt/vendor/bin/mesh"]}
 
 
-@pytest.mark.parametrize("command", ["../x", "a=relative/path", "bash", "a b"])
+@pytest.mark.parametrize("command", ["../x", "a=relative/path", "bash", "singularity", "a b"])
 def test_a_command_that_cannot_be_wrapped_is_refused(command: str) -> None:
     request = Request("docker://example.org/solver:3.1", name="Solver", version="3.1", commands=(command,))
-    with pytest.raises(BadInputError, match="wrapped_commands"):
+    with pytest.raises(BadInputError, match=r"^--command: ") as refused:
         choose_candidate(request)
+    assert "--command NAME=PROGRAM" in refused.value.cure
 
 
 def test_an_easyconfig_names_its_own_commands() -> None:
