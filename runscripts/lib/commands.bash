@@ -10,6 +10,15 @@ find_program() {
   return 1
 }
 
+# NAME -> _words: its command line in the easyconfig, or the command of this name
+find_words() {
+  local i
+  _words=("$1")
+  for ((i = 0; i < ${#_command_lines[@]}; i += 2 + _command_lines[i + 1])); do
+    [[ ${_command_lines[i]} != "$1" ]] || _words=("${_command_lines[@]:i + 2:_command_lines[i + 1]}")
+  done
+}
+
 is_wrapper() { # FILE
   local start=
   [[ ! -r $1 ]] || IFS= read -r -d '' -n 60 start <"$1"

@@ -47,8 +47,8 @@ _task_variables='SLURM_PROCID|SLURM_LOCALID|SLURM_STEP_NUM_TASKS SLURM_NTASKS SL
 _run_variables='SLURM_JOB_ID PBS_JOBID LSB_JOBID' # for launchers without a number of their own
 _host_variables='SLURM_STEP_NODELIST, SLURM_JOB_NODELIST or SLURM_NODELIST'
 
-# Search for errors: matching the whole grammar takes thirty times as long. Outside the brackets: characters that host names do
-# not contain, or do not start with, unpaired brackets. Inside: anything but numbers and ranges.
+# Search for errors: matching the grammar takes thirty times as long. Outside the brackets: what no host name contains, or
+# begins with, unpaired brackets. Inside: anything but numbers and ranges.
 _no_host_list='[^],A-Za-z0-9._[-]|,[._-]|\[[],-]|[,-]\]|\][^[]*\]'
 _no_opening='^([._-]|[^[]*\])'
 _no_closing='\[[^]]*(\[|$)'
@@ -140,8 +140,8 @@ is_private() { # DIRECTORY
 }
 _private='' # the last directory that is
 
-# A sticky directory, such as /tmp, lets nobody rename one of others. In it, the set-user-ID bit, which only its owner can set,
-# marks those that this function created: is_private needs no `ls`.
+# Nobody can rename another's directory in a sticky one, such as /tmp. There, the set-user-ID bit, which only its owner can
+# set, marks those that this function created: is_private needs no `ls`.
 make_private() { # DIRECTORY
   local mode=700
   [[ ! -k ${1%/*} ]] || mode=4700
@@ -149,7 +149,7 @@ make_private() { # DIRECTORY
   [[ -d $1 ]] || mkdir -p -m "$mode" -- "$1" 2>/dev/null
 }
 
-# The module or the wrapper sets variables of the host's Python to empty. Unset them for programs in the container.
+# Unset the variables of the host's Python that the module or the wrapper sets to empty.
 forget_host_python() {
   set -- "${_guard[@]}" # name, value, when
   while (($#)); do
@@ -168,13 +168,14 @@ activate_python() {
   eval "$WITH_CONDA" >&2 || stop 7 "cannot activate the image's Python environment with WITH_CONDA='$WITH_CONDA'"
   set -u
   # Activation puts its own directories first, but the user's packages must precede the image's.
+  stay_first /runscripts/bin "$before"
   [[ ! ${VIRTUAL_ENV-} ]] || stay_first "$VIRTUAL_ENV/bin" "$before"
   stay_first /runscripts "$before"
   # The host's network libraries, if the module has put them first.
   [[ $libraries != /host/lib:* || $LD_LIBRARY_PATH == /host/lib:* ]] || LD_LIBRARY_PATH=/host/lib:$LD_LIBRARY_PATH
 }
 
-# The conda environment that the last word of WITH_CONDA names is on PATH, and only the user's python comes before it.
+# The conda environment of WITH_CONDA's last word is on PATH, and only the user's python comes before it.
 python_is_active() {
   local prefix=${CONDA_PREFIX-}
   [[ ${prefix##*/} == "${WITH_CONDA##* }" && -x $prefix/bin/python && :$PATH: == *":$prefix/bin:"* ]] || return 1
@@ -182,7 +183,7 @@ python_is_active() {
   [[ ${BASH_CMDS[python]} == "$prefix/bin/python" || ${BASH_CMDS[python]} == "${VIRTUAL_ENV:-none}/bin/python" ]]
 }
 
-# Variables of a conda on the host, which is not on PATH here: conda would first deactivate it.
+# Variables of a conda of the host, not on PATH here: conda would first deactivate it.
 forget_other_conda() {
   [[ :$PATH: == *":${CONDA_PREFIX:-none}/bin:"* ]] ||
     unset CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_SHLVL CONDA_PROMPT_MODIFIER

@@ -1,4 +1,4 @@
-# One file per rank, because the mixed output of many ranks is slow and unreadable. The variables are documented by NCCL, ROCm
+# One file per rank: the mixed output of many is slow and unreadable. The variables are documented by NCCL, ROCm
 # (HIP), MIOpen, PyTorch (torch.distributed) and HPE Cray MPI (intro_mpi). The last three write to stderr only.
 offer_debug() {
   local debug place IFS=,
@@ -29,7 +29,7 @@ start_debug() {
   [[ ! $_stderr ]] || exec 2>>"$_stderr"
 }
 
-# Known profilers are started as their documentation says; any other command is used as it is.
+# Known profilers are started as their documentation says; any other command as it is.
 choose_profiler() { # -> _before, _trace
   local IFS=, rank file
   file=$PWD/hpcmod-profile-${_job:-$$}-rank$RANK

@@ -55,7 +55,7 @@ explain() {
   printf '\n'
 }
 
-# Where the rank would run, as far as can be determined without starting anything.
+# Where the rank would run, as far as is known without starting anything.
 explain_place() {
   local before="${_before[*]}" cores=unknown interface networks=()
   ! read_open_cpus || cores=$REPLY

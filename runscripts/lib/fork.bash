@@ -1,6 +1,6 @@
-# Import once per node, and fork the ranks: --spawn. Each rank comes here with its own environment, cores and options; instead of
-# becoming Python, it becomes a process that waits for its rank. With one container per node, ranks wait on the host: here, the
-# first one becomes the parent, and others only describe themselves.
+# Import once per node, and fork the ranks: --spawn. Each rank comes here with its own environment, cores and options, and
+# becomes not Python, but a process that waits for its rank. With one container per node, ranks wait on the host: here, the
+# first becomes the parent, and others only describe themselves.
 
 # Start normally, without a message, if nothing is shared, or each start is measured.
 wants_fork() {

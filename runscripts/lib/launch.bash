@@ -47,8 +47,7 @@ launch_by_torchrun() { # NODES RANKS -> _launch
   _launch+=(--no-python "$_script")
 }
 
-# static: the first node is that of MASTER_ADDR. c10d: nodes join in any order, also again after a restart, which static does
-# not support.
+# static: the first node is that of MASTER_ADDR. c10d: nodes join in any order, also again after a restart.
 add_rendezvous() {
   if [[ ${_asked[rdzv]:-static} == c10d ]]; then
     _launch+=(--rdzv_backend c10d --rdzv_endpoint "$MASTER_ADDR:$MASTER_PORT" --rdzv_id "${_told[RUN]:-hpcmod}")

@@ -1,6 +1,6 @@
 # Ranks that another launcher than the scheduler's started, such as mpirun or torchrun, or none.
 
-# Compute missing values if all nodes have the same number of ranks, assigned node by node (the default of all launchers) or
+# Compute missing values if all nodes have the same number of ranks, node by node (the default of all launchers) or
 # round-robin; otherwise the node's number is not known, and NODE_RANK is left unset.
 find_place() {
   local rank=${_told[RANK]-} local_rank=${_told[LOCAL_RANK]-} size=${_told[WORLD_SIZE]-} here=${_told[LOCAL_WORLD_SIZE]-}

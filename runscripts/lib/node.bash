@@ -108,7 +108,7 @@ number_gpus() {
   _devices=1
 }
 
-# Slurm may show each rank different GPUs with the same numbers; if a rank sees as many as the job has on the node, all ranks
+# Slurm may show each rank different GPUs with the same numbers; if a rank sees as many as the job has here, all ranks
 # see the same ones.
 warn_of_shared_gpus() {
   [[ ${_gpus_here:-$_devices} == "$_devices" && $_launcher ]] && ((RANK == 0)) || return 0
@@ -214,8 +214,8 @@ has_space() { # DIRECTORY
 
 move_caches() { source "$_lib/move-caches.bash"; } # WHY
 
-# Models and data sets are large and kept: not in $HOME, which has a small quota at most sites. All other cache variables
-# default to these, as documented by Hugging Face (HF_HOME), PyTorch (TORCH_HOME) and the XDG Base Directory Specification.
+# Models and data sets are large and kept: not in $HOME, whose quota is small at most sites. Other cache variables default
+# to these: Hugging Face (HF_HOME), PyTorch (TORCH_HOME), XDG Base Directory Specification.
 offer_large_caches() {
   local why='outside $HOME, as the site profile says'
   expand_variables "$_large_caches"

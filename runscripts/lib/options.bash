@@ -1,4 +1,4 @@
-# Options of conda-python-distributed, and what they add to a rank. Read if there is an option, or a variable HPCMOD_*.
+# Options of conda-python-distributed, and what they add. Read if there is one, or a variable HPCMOD_*.
 
 _extras=1
 _launch=() _ray_head='' _ray_python=() _times='' _trace='' _debug_dir='' _stderr=''

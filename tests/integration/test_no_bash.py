@@ -72,8 +72,8 @@ def test_commands_and_exec_work_and_what_needs_bash_is_not_offered(loader: Loade
 
 
 def test_a_single_static_program_is_a_command(loader: Loader) -> None:
-    done = loader("module load Answer; answer 42; singularity exec $SIF /answer")
-    assert done.stdout == "42\nnone\n", done.stderr
+    done = loader("module load Answer; answer 42; singularity exec $SIF /answer; hpcmod exec Answer answer 43")
+    assert done.stdout == "42\nnone\n43\n", done.stderr
 
 
 def test_no_command_of_hpcmod_names_what_is_not_there(loader: Loader) -> None:

@@ -404,6 +404,12 @@ def test_the_commands_of_a_tool_are_on_path_and_on_its_pages(site: Site, tiny_si
 
     done = site.user("module load Toy/3.1 && solve 'a b' '$x' && mesh 2 && type -P python | grep -c Toy")
     assert done.stdout.splitlines() == ["solve: <a b> <$x>", "mesh: <2>", "0"], done.stderr
+    done = site.user(
+        "hpcmod exec Toy/3.1 mesh 3; module load Toy/3.1; start-shell mesh 4; start-shell -c 'mesh 5'; "
+        "hpcmod info Toy/3.1 | grep ^commands; hpcmod job Toy/3.1 -- mesh 6 2>&1 | grep 'mesh '"
+    )
+    known_everywhere = ["mesh: <3>", "mesh: <4>", "mesh: <5>", "commands: mesh solve", "run-in-env mesh 6"]
+    assert [line.strip() for line in done.stdout.splitlines()] == known_everywhere, done.stdout + done.stderr
     assert "solve" in site.record("3.1")["commands"]
     assert "env" not in site.record("3.1")["commands"]
 

@@ -101,7 +101,7 @@ def _read_image(installed: Installed, paths: Sequence[str]) -> ImageCommands | N
 
 
 def _find_missing_command(name: str, image: ImageCommands, installed: Installed) -> Iterator[Fault]:
-    own = ("runscripts/*", "user-software/venv/*/bin/*")
+    own = ("runscripts/*", "runscripts/bin/*", "user-software/venv/*/bin/*")
     known = {path.name for pattern in own for path in installed.root.glob(pattern)}
     # a directory that is missing in the image may be bound from the host, with the host's programs
     known |= {path.name for place in image.absent for path in Path(place).glob("*")} | image.names

@@ -40,6 +40,7 @@ from hpcmod.modules.values.install_record import (
     PACKAGE_LIST,
     PROGRAM,
     RECORD,
+    SCRIPT_PLACES,
     Fit,
     InstalledImage,
     InstalledModule,
@@ -98,7 +99,7 @@ def install(plan: InstallPlan, source: VerifiedSif, ways: Ways) -> InstalledImag
 
 def clear_parts(root: Path, *, alone: bool = False) -> None:
     """Remove the temporary files of interrupted installations; `alone` as in `clear_leftovers`."""
-    for directory in ("", "bin", "libexec", "runscripts", "runscripts/lib", DEFINITIONS):
+    for directory in ("", *SCRIPT_PLACES, DEFINITIONS):
         clear_leftovers(root / directory, alone=alone)
 
 

@@ -64,6 +64,11 @@ def test_the_file_that_python_runs_is_found_among_its_options(program: tuple[str
     assert find_script(program) == script
 
 
+def test_a_command_that_only_the_module_has_is_known(installed: Installed) -> None:
+    make_program(installed.root / "runscripts/bin/mesh", "#!/bin/bash\n")
+    assert find_missing(JobRequest(("mesh", "a.txt")), installed) == ()
+
+
 def test_accepts_existing_files(here: Path) -> None:
     request = JobRequest(("train.py",), staging=Staging(data=("data.tar", "$SCRATCH/x.tar")))
     assert find_missing(request, None) == ()

@@ -250,3 +250,20 @@ def test_also_runs_them_inside(settings: RunscriptSettings, tmp_path: Path, by_p
     ran = scripts("fork", "-x", env=inside)
     assert (ran.status, ran.stderr) == (0, "")
     assert ran.arguments == [*WORDS, "-x"]
+
+
+def test_in_the_container_each_command_is_found_by_its_name(settings: RunscriptSettings, tmp_path: Path) -> None:
+    """A program that it starts finds those of the image first: no command starts itself again."""
+    lines = (("fork", ("/bin/bash", "-c", 'echo "$PATH" "$@"', "x", *WORDS[2:])),)
+    Scripts(tmp_path).write(settings._replace(container=ContainerSettings(commands=lines)))
+    environ = {"PATH": f"/runscripts:/venv:/runscripts/bin:{SYSTEM_PATH}"}
+    done = subprocess.run([tmp_path / "runscripts/bin/fork", "a b"], env=environ, capture_output=True, text=True)
+    assert done.stdout == f"/runscripts:/venv:{SYSTEM_PATH}:/runscripts/bin {' '.join(WORDS[2:])} a b\n"
+
+
+@pytest.mark.parametrize(("words", "first"), [(("pip", "list"), []), (("./x",), ["bash"]), (("-c", "x"), ["bash"])])
+def test_start_shell_also_runs_one_command(
+    scripts: Scripts, outside: dict[str, str], words: tuple[str, ...], first: list[str]
+) -> None:
+    ran = scripts("start-shell", *words, env=outside)
+    assert ran.arguments == ["exec", outside["SIFPYTORCH"], "/runscripts/run-in-env", *first, *words]

@@ -91,6 +91,9 @@ def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_jso
     if everything and not as_json:
         for path in (path for place in here.site.images.central for path in _images_in(Path(place), text)):
             print_data(f"{path}  an image of the site: hpcmod install {sh_word(str(path))}")
+    if text and not shown and any(text.lower() in listed.module.lower() for listed in listed_here):
+        why = f"each container with {text} in its name is {'not installed, ' * ready}retired or for another machine"
+        raise NotFoundError(why, f"To list them: hpcmod ls --all {sh_word(text)}")
     if text and not shown:
         names = (listed.module.rpartition("/")[0] for listed in listed_here)
         raise NotFoundError(f"no container has {text} in its name", did_you_mean(text, names))
@@ -212,6 +215,7 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
     command = refusal(record) if refused else command
     rows = [
         *_describe(record),
+        ("commands", " ".join((_commands(copies.meant) if copies else ()) or record.content.commands)),
         ("to use it", command if record.state != "retired" else ""),
         *_explain_copies(here, copies),
     ]
@@ -222,10 +226,19 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
 def _list_copies(here: Here, copies: Copies | None) -> InstalledCopies:
     installed = (copies.meant, *copies.others) if copies else ()
     listed = tuple(
-        InstalledCopy(copy.root, copy.modulefile, own=here.is_own(copy), used=copy == installed[0])
+        InstalledCopy(
+            copy.root, copy.modulefile, own=here.is_own(copy), used=copy == installed[0], commands=_commands(copy)
+        )
         for copy in installed
     )
     return InstalledCopies(copies.meant.root if copies else None, listed, _user_packages(copies))
+
+
+def _commands(copy: Installed) -> tuple[str, ...]:
+    """Return the commands of the image that a module puts on PATH; empty if not known."""
+    from hpcmod.modules.values.spec import OWN_COMMANDS
+
+    return tuple(name for name in copy.record.commands if name not in OWN_COMMANDS)
 
 
 def _explain_copies(here: Here, copies: Copies | None) -> Iterator[tuple[str, str]]:
@@ -274,7 +287,7 @@ def _show_installed(here: Here, copies: Copies, *, as_json: bool) -> None:
     rows = [("module", own.module), ("root", str(own.root)), ("to use it", _loading(own))]
     rows += _explain_copies(here, copies)
     rows += [(key, str(getattr(own.image, key))) for key in ("path", "sha256", "size", "source")]
-    rows.append(("built for", " ".join(own.record.fit.targets)))
+    rows += [("built for", " ".join(own.record.fit.targets)), ("commands", " ".join(_commands(own)))]
     _show([*rows, *_packages(own.record), *_describe_added(copies)])
 
 
@@ -303,7 +316,6 @@ def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
         yield "check", f"{'passed' if check.passed else 'failed'}{under} {check.when}: {check.name}"
     yield "python", content.python
     yield from (("stack", f"{name} {version}") for name, version in content.stack)
-    yield "commands", " ".join(content.commands)
 
 
 def _packages(of: ContainerContent | InstallRecord | ImageFacts) -> Iterator[tuple[str, str]]:

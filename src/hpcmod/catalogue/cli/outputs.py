@@ -39,6 +39,8 @@ class InstalledCopy(NamedTuple):
     """Whether it is yours."""
     used: bool
     """Whether `module load` takes it."""
+    commands: tuple[str, ...]
+    """Commands of the image that its module puts on PATH; empty if not known."""
 
 
 class InstalledCopies(NamedTuple):

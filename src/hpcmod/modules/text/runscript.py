@@ -31,6 +31,11 @@ class _Literal(str):
 SETTINGS_FILE = "lib/settings.bash"
 """The only rendered file of the run scripts: assignments of what is known of machine and image, with their reasons."""
 
+_COMMAND = """#!/bin/bash -p
+# In the container: the command of this name of the module. It finds programs of the image before such commands.
+PATH=${PATH//:\\/runscripts\\/bin/}:/runscripts/bin
+exec -- """
+
 
 def render_runscripts(
     settings: RunscriptSettings, plan: InstallPlan | None = None, *, templates: Mapping[str, str]
@@ -49,7 +54,8 @@ def render_runscripts(
         if not name.endswith(".j2") and not name.startswith(LIBEXEC) and name not in left_out
     }
     known = {"plan": plan, "question": _make_question(settings)}
-    return {**plain, SETTINGS_FILE: _rendered(SETTINGS_FILE, templates, settings=settings, **known)}
+    commands = {f"bin/{name}": f'{_COMMAND}{_words(words)} "$@"\n' for name, words in settings.container.commands}
+    return {**plain, **commands, SETTINGS_FILE: _rendered(SETTINGS_FILE, templates, settings=settings, **known)}
 
 
 def _make_question(settings: RunscriptSettings) -> str:

@@ -83,7 +83,7 @@ _ROOT = re.compile(rb'^(?:local root =|set root) "((?:[^"\\]|\\.)*)"$', re.MULTI
 RECORD_LIMIT = 16 << 20
 """Maximum size of a record in bytes; one with 400 packages takes 30 kB."""
 
-_SCRIPTS = ("bin", "libexec", "runscripts", "runscripts/lib")
+SCRIPT_PLACES = ("bin", "libexec", "runscripts", "runscripts/bin", "runscripts/lib")
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,12 @@ class InstallRecord:
     def scripts(self) -> frozenset[str]:
         """Return the files in the directories of scripts: no other file may be removed because a record names it."""
         paths = [name.rpartition("/") for name, _ in self.files]
-        return frozenset("".join(path) for path in paths if path[0] in _SCRIPTS and path[2] not in ("", ".", ".."))
+        return frozenset("".join(path) for path in paths if path[0] in SCRIPT_PLACES and path[2] not in ("", ".", ".."))
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Return the commands that the module puts on PATH, those of hpcmod too; empty if not known."""
+        return tuple(sorted(name.removeprefix("bin/") for name in self.scripts if name.startswith("bin/")))
 
     def without_checksums(self) -> InstallRecord:
         """Return the record as a catalogue keeps it, which may change the recorded files."""
@@ -214,7 +219,7 @@ def link_of(name: str) -> str:
 def is_started(name: str) -> bool:
     """Return whether a file of an installation is started, not read: parts have a suffix or are in runscripts/lib."""
     is_part = name.startswith("runscripts/lib/") or "." in posixpath.basename(name)
-    return not is_part and name not in (PACKAGE_LIST, "README")
+    return name.startswith("runscripts/bin/") or not (is_part or name in (PACKAGE_LIST, "README"))
 
 
 def is_user_packages(name: str) -> bool:

@@ -20,6 +20,7 @@ from hpcmod.modules.values.swap import make_library_path, swaps_libraries
 from hpcmod.modules.values.versions import ChosenTunables, choose_tunables, find_versions
 
 RUNSCRIPTS_IN_CONTAINER = "/runscripts"
+COMMANDS_IN_CONTAINER = f"{RUNSCRIPTS_IN_CONTAINER}/bin"
 
 WELL_KNOWN_COMMANDS = (
     "python", "python3", "pip", "pip3", "torchrun", "accelerate", "deepspeed", "ray", "huggingface-cli", "hf",
@@ -33,6 +34,8 @@ _PROFILERS = {"amd": ("rocprofv3", "rocprof"), "nvidia": ("nsys",)}
 
 START_SHELL: Commands = (("start-shell", ("bash",)),)
 """The command of each image with bash."""
+
+_OF_BASH: Commands = (("list-packages", (f"{RUNSCRIPTS_IN_CONTAINER}/list-packages",)), *START_SHELL)
 
 Defaults = tuple[tuple[tuple[str, ...], str], ...]
 """Names of one variable (for different runtimes), and its value."""
@@ -51,6 +54,8 @@ class ContainerSettings(NamedTuple):
     """Other variables that the module sets for the container, with their prefix, e.g. APPTAINERENV_VIRTUAL_ENV."""
     own_packages: PackagePlace | None = None
     """Where the user's own packages are looked for; None without a Python in the image."""
+    commands: Commands = ()
+    """Those of command_lines that programs in the container find in COMMANDS_IN_CONTAINER."""
     python_bin: str = ""
     """Directory added to the container's PATH instead of activating the image's Python; empty: activation is needed."""
     has_bash: bool = True
@@ -210,15 +215,17 @@ def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Instal
     passed = (*site.module.keep_env, *(name for name, _ in spec.environment))
     own = (name for names, _ in _make_container_variables(spec.environment) for name in names)
     has_bash = facts.has_bash if facts else True
+    commands = tuple((name, words) for name, words in spec.commands or () if words != (name,))
     in_container = ContainerSettings(
         guard=tuple(pair for pair in make_guard(facts, without=passed) if f"APPTAINERENV_{pair[0]}" not in names),
         user_site=f"lib/python{layer.python.version}/site-packages" if layer else "",
         venv=layer.venv if layer else "",
         variables=(*names, *own),
+        commands=commands if has_bash else (),
         python_bin=_python_bin(facts),
         has_bash=has_bash,
         has_entry=not facts or facts.entry != NO_ENTRY,
-        command_lines=_make_command_lines(spec, START_SHELL if has_bash else ()),
+        command_lines=(*map(_without_itself, commands), *_OF_BASH) if has_bash else commands,
     )
     runscripts = RunscriptSettings(
         module=spec.module,
@@ -238,7 +245,7 @@ def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Instal
         sif_places=_make_sif_places(site, spec),
         own=_make_own_variables(spec),
         defaults=(*container, *(((name,), value) for name, value in tunables.always)),
-        container_path=_make_container_path(facts, layer),
+        container_path=_make_container_path(facts, layer, in_container),
         commands=_choose_commands(facts) if spec.commands is None else tuple(name for name, _ in spec.commands),
         runscripts=runscripts,
         user_layer=layer,
@@ -295,10 +302,14 @@ def _make_own_variables(spec: InstallSpec) -> tuple[tuple[str, str], ...]:
     return (("RUNSCRIPTS", runscripts), (f"RUNSCRIPTS{spec.variable}", runscripts), ("CONTAINERROOT", spec.root))
 
 
-def _make_container_path(facts: ImageFacts | None, layer: UserLayer | None) -> tuple[str, ...]:
+def _make_container_path(
+    facts: ImageFacts | None, layer: UserLayer | None, container: ContainerSettings
+) -> tuple[str, ...]:
+    """Return what comes first: a Python of the user's packages also before a command of that name."""
     layer_bin = f"{layer.venv}/bin" if layer else ""
+    commands = COMMANDS_IN_CONTAINER if container.commands else ""
     conda = f"{facts.conda}/condabin" if facts and facts.conda else ""
-    return tuple(filter(None, (RUNSCRIPTS_IN_CONTAINER, layer_bin, _python_bin(facts), conda)))
+    return tuple(filter(None, (RUNSCRIPTS_IN_CONTAINER, layer_bin, commands, container.python_bin, conda)))
 
 
 def _python_bin(facts: ImageFacts | None) -> str:
@@ -345,6 +356,12 @@ def _make_container_variables(pairs: tuple[tuple[str, str], ...]) -> Defaults:
     return tuple(((f"SINGULARITYENV_{name}", f"APPTAINERENV_{name}"), value) for name, value in pairs)
 
 
+def _without_itself(command: tuple[str, tuple[str, ...]]) -> tuple[str, tuple[str, ...]]:
+    """Return how a wrapper starts a command: its program's name could find the command, which adds arguments again."""
+    name, words = command
+    return command if words[0].startswith("/") else (name, (f"{COMMANDS_IN_CONTAINER}/{name}",))
+
+
 def _choose_commands(facts: ImageFacts | None) -> tuple[str, ...]:
     if facts is None:
         return ()
@@ -352,12 +369,6 @@ def _choose_commands(facts: ImageFacts | None) -> tuple[str, ...]:
     if facts.python:
         known_commands |= {f"python{facts.python.version}", f"pip{facts.python.version}"}
     return tuple(name for name in facts.commands if name in known_commands and COMMAND_NAME.fullmatch(name))
-
-
-def _make_command_lines(spec: InstallSpec, more: Commands) -> Commands:
-    asked = tuple((name, words) for name, words in spec.commands or () if words != (name,))
-    packages = (("list-packages", (f"{RUNSCRIPTS_IN_CONTAINER}/list-packages",)),) if more else ()
-    return (*asked, *packages, *more)
 
 
 _GPU_FLAGS = {

@@ -60,6 +60,10 @@ def test_ls_shows_containers_that_are_useful_here(site: Catalogue) -> None:
     assert len(lines("ls", "--all")) == 5
     assert lines("ls", "pytorch/2.7") == ["PyTorch/2.7.1 available 21.0 MB any stable"]
     assert lines("ls", "--ready") == []
+    for words in (("ls", "2.5"), ("ls", "elsewhere"), ("ls", "--ready", "2.7")):
+        done = hpcmod(*words)
+        assert (done.exit_code, "is " in done.stderr, "Did you mean" in done.stderr) == (3, True, False)
+        assert f"hpcmod ls --all {words[-1]}" in done.stderr and lines("ls", "--all", words[-1])
     answer = json.loads(hpcmod("ls", "--json").stdout)
     assert {one["module"]: one["aliases"] for one in answer["containers"]}["PyTorch/2.7.1"] == ["stable"]
 
@@ -187,6 +191,7 @@ def test_packages_that_the_user_added_count(installed: None, tmp_path: Path) -> 
     (packages / "einops-0.8.1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: einops\nVersion: 0.8.1\n")
     assert "package einops - -> 0.8.1" in lines("info", "Mine/1", "--diff", "Mine/2")
     assert "your package: einops 0.8.1" in lines("info", "Mine/2")
+    assert "commands: python" in lines("info", "Mine/2")
     added = json.loads(hpcmod("info", "Mine/2", "--json").stdout)["user_packages"]
     assert added == [{"name": "einops", "version": "0.8.1"}]
 

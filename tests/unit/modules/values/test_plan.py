@@ -101,6 +101,14 @@ def test_an_image_without_python_has_no_user_packages(facts: ImageFacts | None) 
 def test_run_scripts_come_first_on_the_containers_path_then_the_users_python_then_the_images() -> None:
     path = make_plan(FACTS, SITE, SPEC).container_path
     assert path == ("/runscripts", "/user-software/venv/pytorch/bin", "/opt/env/bin")
+    own = replace(SPEC, commands=(("python", ("python",)), ("mesh", ("/opt/mesh", "-x")), ("gmx", ("gmx", "-q"))))
+    plan = make_plan(FACTS, SITE, own)
+    path = ("/runscripts", "/user-software/venv/pytorch/bin", "/runscripts/bin", "/opt/env/bin")
+    assert (plan.container_path, plan.runscripts.container.commands) == (path, own.commands[1:])  # type: ignore[index]
+    lines = (("mesh", ("/opt/mesh", "-x")), ("gmx", ("/runscripts/bin/gmx",)))
+    assert plan.runscripts.container.command_lines[:2] == lines  # a wrapper passes -q once
+    bare = make_plan(replace(FACTS, has_bash=False), SITE, own)
+    assert "/runscripts/bin" not in bare.container_path and bare.runscripts.container.commands == ()
 
 
 @pytest.mark.parametrize(
