@@ -72,7 +72,8 @@ def ran(torch_installed: Jobs, tmp_path_factory: pytest.TempPathFactory) -> Mapp
             shutil.copy(program, directory)
         jobs = replace(torch_installed, directory=directory, site=directory / "site.toml")
         words = shlex.split(block(page, "console").removeprefix("$ hpcmod "))
-        started[name] = jobs, jobs.hpcmod(*words, LC_ALL="C").stdout.strip()  # the image has no C.UTF-8
+        # The image has no C.UTF-8. More threads than cores of this machine would wait for each other in loops.
+        started[name] = jobs, jobs.hpcmod(*words, LC_ALL="C", OMP_NUM_THREADS="1").stdout.strip()
     torch_installed.wait(*(number for _, number in started.values()), seconds=300)
     return started
 

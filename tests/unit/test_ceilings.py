@@ -32,7 +32,7 @@ CEILINGS = {
     "tests": 4865,
     "tests/bench": 1110,
     "tests/corpora": 415,
-    "tests/e2e": 2814,
+    "tests/e2e": 2815,
     "tests/faults": 1845,
     "tests/fuzz": 700,
     "tests/integration": 12475,  # verbs for a restricted image; published packages; commands of a module
