@@ -89,6 +89,20 @@ def test_by_its_name_alone_the_private_copy_loads_where_its_directory_comes_firs
     assert student.root_of(f"module load {TOY} >&2; echo $CONTAINERROOT", *trees) == "own"
 
 
+@one_tool
+def test_an_easyconfig_is_installed_though_a_published_module_has_its_name(student: Student) -> None:
+    bundle, prefix = student.home / "bundle", student.home / "third"
+    bundle.mkdir()
+    for path in (
+        *student.site.catalogue.glob("easyconfigs/t/Toy/Toy-1.0*.eb"),
+        *student.site.catalogue.glob("images/*"),
+    ):
+        (bundle / path.name).symlink_to(path)
+    done = student(f"hpcmod install {bundle}/Toy-1.0*.eb --prefix {prefix}", student.site.modules)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (prefix / "modules/all/Toy/1.0.lua").is_file(), done.stdout
+
+
 CASES = {
     "lmod": [("own first", "Toy/0.9"), ("site first", "Toy")],
     "envmodules": [("site", "Toy"), ("own only", TOY)],

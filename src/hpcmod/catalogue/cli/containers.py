@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,6 +89,12 @@ class Here:
     def is_published(self, copy: Installed) -> bool:
         """Return whether a copy is that of a catalogue."""
         return any(catalogue.modules in copy.modulefile.parents for catalogue in self.catalogues)
+
+    def unpublished(self, environ: Mapping[str, str]) -> list[str]:
+        """Return the directories of MODULEPATH that are not those of a catalogue."""
+        published = {os.path.realpath(catalogue.modules) for catalogue in self.catalogues}
+        places = environ.get("MODULEPATH", "").split(":")
+        return [place for place in places if place and os.path.realpath(place) not in published]
 
     def containers(self) -> list[Listed]:
         """Return all published and installed containers."""

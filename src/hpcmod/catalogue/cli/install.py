@@ -187,10 +187,12 @@ def _run_eb(
     options = [*_place(prefix, shared), *(_DRY_RUN if flags.dry_run else ())]
     run = partial(install_with_eb, environ=environ, shared=shared, tell=tell, print_plan=print_plan)
     shown = not (flags.as_json or flags.dry_run)
-    status = run([*files, *options, *["--rebuild"] * flags.rebuild], shown=shown) if files else 0
+    status = 0
+    if files:  # `eb` would take the site's module for the copy to install, also one that is retired
+        copied = {**environ, "MODULEPATH": ":".join(map(str, here.unpublished(environ)))}
+        status = run([*files, *options, *["--rebuild"] * flags.rebuild], environ=copied, shown=shown)
     if status or not wanted:
         return status
-    # the site's module is on MODULEPATH, and without --rebuild `eb` would take it for the copy to install
     rebuild = ["--rebuild", "--module-naming-scheme=EasyBuildMNS"]
     return run([*(str(recipe.easyconfig) for recipe in wanted), *options, *rebuild])
 

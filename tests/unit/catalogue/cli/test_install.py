@@ -14,6 +14,7 @@ from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.modules.values.easyconfig_text import read_named_image
 from tests import corpus
 from tests.calls import hpcmod
+from tests.catalogues import make_catalogue, make_record
 
 
 class FakeCall:
@@ -106,6 +107,15 @@ def test_install_runs_eb_with_our_python_and_our_easyblocks(eb: FakeCall) -> Non
     assert "HPCMOD_SITE" not in eb.env
     hpcmod("install", "a.eb", "--site", "lumi", HPCMOD_SITE="generic")
     assert eb.env["HPCMOD_SITE"] == "lumi"
+
+
+def test_eb_does_not_take_a_published_module_for_the_copy_of_an_easyconfig(eb: FakeCall, tmp_path: Path) -> None:
+    catalogue = make_catalogue(tmp_path / "catalogue", make_record("Toy/1.0", state="retired"))
+    (tmp_path / "link").symlink_to(catalogue.modules)
+    paths = f"{catalogue.modules}:{tmp_path}/link:{tmp_path}/own"
+    hpcmod("install", "a.eb", HPCMOD_CATALOGUE=str(catalogue.directory), MODULEPATH=paths)
+    assert eb.env["MODULEPATH"].split(":")[-1] == f"{tmp_path}/own"
+    assert not {str(catalogue.modules), f"{tmp_path}/link"} & set(eb.env["MODULEPATH"].split(":"))
 
 
 @pytest.mark.parametrize(("own", "used"), [({}, "0"), ({"PYTHONOPTIMIZE": ""}, "0"), ({"PYTHONOPTIMIZE": "2"}, "2")])
