@@ -6,17 +6,18 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpcmod.catalogue import retired_installations
+from hpcmod.catalogue import look_around, retired_installations
 from hpcmod.core.cli.output import print_data, print_json, tell
 from hpcmod.core.errors import BadInputError, NotFoundError, VerificationError
 from hpcmod.core.fs.reading import UnusableFileError, read_text
+from hpcmod.core.text.quote import sh_word
 from hpcmod.jobs.cli.options import JobFlags
 from hpcmod.jobs.cli.script import LARGEST, MARK, RepeatedScript, save_script
 from hpcmod.jobs.queue import read_script_of_job, submit_script, test_script
 from hpcmod.jobs.values.slurm import spell_options
 from hpcmod.jobs.values.written import WrittenJob, read_written_job
 from hpcmod.machine import find_modulefile
-from hpcmod.modules import Installed, find_in_trees, find_own_state
+from hpcmod.modules import Installed, find_in_trees, find_own_state, own_trees
 
 
 def rerun_job(flags: JobFlags) -> None:
@@ -25,14 +26,16 @@ def rerun_job(flags: JobFlags) -> None:
     The given options of sbatch override those of the script.
 
     Raises NotFoundError if the script or job does not exist, or its module is gone; VerificationError if its module has
-    a different image now.
+    a different image now, and the user has no copy with the earlier one.
     """
     text, output = flags.output.rerun, flags.output
-    script, origin = _read_script(text)
-    written = read_written_job(script)
-    if MARK not in script or not written.module:
+    given, origin = _read_script(text)
+    written = read_written_job(given)
+    if MARK not in given or not written.module:
         raise BadInputError(f"{origin} was not written by `hpcmod job`", f"Submit it yourself: sbatch {origin}")
-    installed = _check_module(written, origin)
+    retired = retired_installations(os.environ)
+    script = _with_own_copy(given, written, retired)
+    installed = _check_module(read_written_job(script), origin, retired)
     changed = list(_compare_packages(written, installed, origin)) if installed else []
     options = [*spell_options(flags.named), *flags.slurm.more]
     submit = flags.submits
@@ -40,7 +43,7 @@ def rerun_job(flags: JobFlags) -> None:
     default = Path(f"{written.name or 'rerun'}.sh") if submit else None
     same = Path(text) if Path(text).is_file() else None
     path = None if output.dry_run else output.script or same or default
-    if path and path != same:
+    if path and (path != same or script != given):
         save_script(script, path)
     number = submit_script(path, options) if submit and path else ""
     if installed:
@@ -73,9 +76,27 @@ def _read_script(text: str) -> tuple[str, str]:
     )
 
 
-def _check_module(written: WrittenJob, origin: str) -> Installed | None:
+def _with_own_copy(script: str, written: WrittenJob, retired: frozenset[Path]) -> str:
+    """Return a script that loads the user's own copy of its image if its module is gone, retired or has another one."""
+    found = _find_module(written)
+    if not written.sha256 or (found and found.root not in retired and found.image.sha256 == written.sha256):
+        return script
+    trees = own_trees(look_around(None).trees)
+    own = next((copy for copy in find_in_trees(trees, written.module) if copy.image.sha256 == written.sha256), None)
+    if own is None:
+        return script
+    tell(f"loads your own copy of {written.module} instead, in {own.root}")
+    load, tree = f"module load {sh_word(written.module)}", own.modulefile.parents[written.module.count("/")]
+    return script.replace(f"\n{load}", f"\nmodule use {sh_word(str(tree))}\n{load}", 1)
+
+
+def _find_module(written: WrittenJob) -> Installed | None:
+    return next(find_in_trees(map(Path, written.trees), written.module), None)
+
+
+def _check_module(written: WrittenJob, origin: str, retired: frozenset[Path]) -> Installed | None:
     """Check that the module of a job still exists with the same image; return None if hpcmod did not install it."""
-    found = next(find_in_trees(map(Path, written.trees), written.module), None)
+    found = _find_module(written)
     if found is None and (written.trees or not find_modulefile(written.module, os.environ)):
         where = f" in {' '.join(written.trees)}" if written.trees else ""
         raise NotFoundError(
@@ -84,9 +105,10 @@ def _check_module(written: WrittenJob, origin: str) -> Installed | None:
         )
     if found is None:
         return None
-    if found.root in retired_installations(os.environ):
+    if found.root in retired:
         why = f"{found.module} was retired, and no longer loads"
-        raise NotFoundError(why, f"Which to use now: hpcmod info {found.module}")
+        cure = f"Which to use now: hpcmod info {found.module}; or install your own copy from a bundle"
+        raise NotFoundError(why, cure)
     image = Path(found.image.path)
     if not image.is_file():
         raise NotFoundError(f"the image of {found.module} is gone: {image}", f"hpcmod update {found.module}")
