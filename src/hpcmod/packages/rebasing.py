@@ -17,6 +17,7 @@ from hpcmod.packages.values.compare import (
     SAME,
     PackageDifference,
     compare_with_image,
+    find_replaced,
 )
 from hpcmod.packages.values.conda import NO_CONDA
 from hpcmod.packages.values.plan import PackageChange, PackageTarget, StatePlan, make_state_plan
@@ -43,8 +44,8 @@ class Rebase:
 def choose_source(target: PackageTarget, own_set: PackageSet, wanted: str) -> State:
     """Return the state whose requirements are to be resolved again.
 
-    `wanted`: Number of a state, or version of the container that it was made for; empty: the active state, else the
-        newest one for another image.
+    `wanted`: Number of a state, or version of the container that it was made for; empty: the active state unless it has
+        no packages, else the newest one for another image.
 
     Raises NotFoundError if there is none.
     """
@@ -53,8 +54,10 @@ def choose_source(target: PackageTarget, own_set: PackageSet, wanted: str) -> St
     states, active = own_set.states(), own_set.active_numbers()
     if wanted:
         states = [state for state in states if state.origin.module.partition("/")[2].startswith(wanted)]
-    elif own_set.active_number(target.place.tag) is not None:
-        states = [own_set.read(own_set.active_number(target.place.tag) or 0)]
+    elif (used := own_set.active(target.place.tag)) and not used.is_empty:
+        states = [used]
+    else:
+        states = [state for state in states if not state.is_empty] or states
     chosen = [state for state in states if state.number in active] or states
     if not chosen:
         version = f" for version {wanted}" if wanted else ""
@@ -93,7 +96,8 @@ def plan_rebase(
         except (BadInputError, NotFoundError) as err:
             fault = err
             continue
-        differences = compare_with_image(source, locked, conda, target)
+        differences = [*compare_with_image(source, locked, conda, target)]
+        differences += find_replaced(own_set.active(target.place.tag), locked, conda, differences)
         return Rebase(source, plan, tuple(differences))
     rebase = Rebase(source, plan, tuple(_try_each(plans, source, builder)))
     if fault and not rebase.failures:

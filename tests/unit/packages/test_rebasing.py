@@ -29,6 +29,21 @@ def test_the_source_is_what_fits_least_or_what_is_asked_for(tmp_path: Path) -> N
         choose_source(TARGET, found, "9.0")
     mine = write_set(tmp_path / "default", make_state(3, EINOPS))
     assert choose_source(TARGET, mine, "").number == 3
+    emptied = write_set(tmp_path / "default", make_state(4))
+    assert choose_source(TARGET, emptied, "").number == 2
+
+
+def test_packages_of_the_active_state_that_the_source_does_not_have_are_listed_as_removed(
+    tmp_path: Path, builder: Builder, answer: Answer
+) -> None:
+    found = write_set(tmp_path / "default", OLD, make_state(2, Locked("mdurl", "0.1")))
+    answer(lambda plan: (EINOPS, NEEDY))
+    rebase = plan_rebase(TARGET, found, OLD, PackageChange(), builder)
+    assert list(map(str, rebase.differences)) == [
+        "einops: same 0.8.1",
+        "needy: same 1.0",
+        "mdurl: removed 0.1 (of the packages that are active now)",
+    ]
 
 
 def test_versions_are_kept_where_they_fit(tmp_path: Path, builder: Builder, answer: Answer) -> None:

@@ -17,7 +17,14 @@ from hpcmod.packages.builder import make_builder
 from hpcmod.packages.changing import make_change, plan_change
 from hpcmod.packages.cli.outputs import ImportedPackages, PackagesChange
 from hpcmod.packages.cli.rebase import refuse
-from hpcmod.packages.cli.show import count_packages, find_changes, show_change, tell_active, tell_programs
+from hpcmod.packages.cli.show import (
+    count_packages,
+    find_changes,
+    show_change,
+    tell_active,
+    tell_left_behind,
+    tell_programs,
+)
 from hpcmod.packages.cli.target import (
     OwnSet,
     SetFlags,
@@ -167,6 +174,8 @@ def _add_from(flags: AddFlags, origin: str) -> None:
     elif state:
         tell_active(own, state)
     if state:
+        if is_first:
+            tell_left_behind(own, state)
         tell_loaded(own, is_first=is_first)
 
 
@@ -198,6 +207,8 @@ def _change_set(own: OwnSet, change: PackageChange, flags: DropFlags, *, prefix:
         tell_conda(state)
         tell_active(own, state)
         tell_programs(own, before, state)
+    if is_first:
+        tell_left_behind(own, state)
     tell_loaded(own, is_first=is_first)
 
 

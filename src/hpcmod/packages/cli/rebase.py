@@ -16,7 +16,7 @@ from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.errors import CheckFailedError, NotFoundError
 from hpcmod.packages.builder import make_builder
 from hpcmod.packages.cli.outputs import PackagesChange
-from hpcmod.packages.cli.show import show_change, tell_active
+from hpcmod.packages.cli.show import show_change, tell_active, tell_left_behind
 from hpcmod.packages.cli.target import OwnSet, SetFlags, find_set, package_options
 from hpcmod.packages.cli.wanted import PipFlags, index_options
 from hpcmod.packages.rebasing import Rebase, carry_out, choose_source, plan_rebase
@@ -65,6 +65,8 @@ def rebase_verb(flags: RebaseFlags) -> None:
             tell(f"state {state.number}, made for {state.origin.module}, on {own.target.module}:")
             for difference in rebase.differences:
                 print_text(str(difference))
+        if state.tag == own.target.place.tag and not flags.source:
+            tell_left_behind(own, state)
         if rebase.failures:
             refuse(own, rebase, f"hpcmod rebase {own.set.asked}", without=flags.without, as_json=flags.as_json)
         if not (flags.dry_run or flags.yes or flags.as_json) and on_a_terminal():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpcmod.core.cli.output import format_size, print_table, tell
+from hpcmod.core.text.quote import sh_word
 from hpcmod.packages.cli.outputs import PackagesChange, ShownState
 from hpcmod.packages.cli.target import OwnSet
 from hpcmod.packages.values.compare import SAME, PackageDifference, compare_packages
@@ -69,6 +70,18 @@ def tell_programs(own: OwnSet, before: State | None, state: State) -> None:
     if new:
         example = max(new, key=lambda name: name in state.names)
         tell(f"programs: {', '.join(new)}; to start one: singularity exec $SIF {example}")
+
+
+def tell_left_behind(own: OwnSet, state: State) -> None:
+    """Tell which packages for another image of the container a state does not have, and how to take them over."""
+    active = own.set.active_numbers()
+    inside = {package.name for package in state.locked} | {package.name for package in state.conda.packages}
+    others = (other for other in own.set.states() if other.number in active and other.tag != state.tag)
+    for other in [other for other in others if not other.is_empty][-1:]:
+        left = sorted(n for n in (other.names | other.conda.names) - inside if not own.target.find(n))
+        if left:
+            command = f"hpcmod rebase {sh_word(own.name)} --from {other.number}"
+            tell(f"not taken over from {other.origin.module}: {', '.join(left)}; to take them over: {command}")
 
 
 def print_packages(state: State) -> None:

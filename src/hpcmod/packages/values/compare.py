@@ -66,6 +66,17 @@ def compare_with_image(
     yield from _find_inside(compare_packages(before.locked, locked), before.names, inside.get)
 
 
+def find_replaced(
+    active: State | None, locked: Sequence[Locked], conda: CondaPart, known: Sequence[PackageDifference]
+) -> list[PackageDifference]:
+    """Return the packages of the active state that a new one does not have, except those that are known."""
+    names = {change.name for change in known}
+    pairs = ((active.conda.packages, conda.packages), (active.locked, locked)) if active else ()
+    changes = [change for before, after in pairs for change in compare_packages(before, after)]
+    removed = (change for change in changes if change.verdict == REMOVED and change.name not in names)
+    return [replace(change, detail="of the packages that are active now") for change in removed]
+
+
 def _find_inside(
     changes: Iterable[PackageDifference], requested: Set[str], version_inside: Callable[[str], str | None]
 ) -> Iterator[PackageDifference]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import NotFoundError
+from hpcmod.modules.values.place import make_tag
 from hpcmod.packages import building, rebasing
 from hpcmod.packages.cli import rebase as verb
 from hpcmod.packages.values.plan import StatePlan
@@ -46,3 +47,22 @@ def test_packages_can_be_left_out(home: Path, monkeypatch: pytest.MonkeyPatch) -
     found = hpcmod("rebase", "PyTorch", "--without", "needy", "--yes")
     assert (found.exit_code, found.stdout) == (0, "einops: same 0.8.1\nneedy: removed 1.0\n"), found.output
     assert active(home).startswith("states/4-")
+
+
+def test_what_the_first_packages_for_a_new_image_leave_behind_is_told_with_the_command(home: Path) -> None:
+    record = home.parent / "software/PyTorch/2.7.1/record.json"
+    known = json.loads(record.read_text())
+    new = "8" * 64
+    known["image"]["sha256"], known["own_packages"]["tag"] = new, make_tag("3.12", new)
+    record.write_text(json.dumps(known))
+    said = must_tell("add", "PyTorch", "einops")
+    assert "not taken over from PyTorch/2.7.1: needy; to take them over: hpcmod rebase PyTorch --from 2" in said
+    assert "needy" not in must_tell("add", "PyTorch", "mdurl"), "told once"
+    assert "--from 2" in must_tell("rebase", "PyTorch", "--dry-run")
+    assert "--from 2" not in must_tell("rebase", "PyTorch", "--from", "4", "--dry-run")
+
+
+def must_tell(*words: str) -> str:
+    done = hpcmod(*words)
+    assert done.exit_code == 0, done.output
+    return " ".join(done.stderr.split())
