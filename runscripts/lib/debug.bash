@@ -54,12 +54,12 @@ choose_profiler() { # -> _before, _trace
   done
 }
 
-# In all ranks, because the others would wait for one that could not start.
+# In all ranks, because the others would wait.
 find_profiler() {
   local program=${_profiler%:speedscope}
   activate_python
   [[ $program != torch ]] || return 0
-  hash -- "${program%% *}" 2>/dev/null || refuse "profiler '${program%% *}' not found in this image, PATH=$PATH"
+  hash -- "${program%% *}" 2>/dev/null || refuse "profiler '${program%% *}' not found in this image, PATH=$PATH. For py-spy: hpcmod add $_module py-spy"
 }
 
 # The requested profiler, or the first of this machine that the image has, or the first.

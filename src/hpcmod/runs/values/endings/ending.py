@@ -133,6 +133,10 @@ KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 _REQUIRED = ("kind", "title", "text", "match.lines")
 
 
+_OF_RANK = re.compile(r"(conda-python-distributed: )rank \d{1,7}: ")
+"""Before the message of a run script that refuses to start in another rank than 0."""
+
+
 def line_has(line: str, pattern: str) -> bool:
     """Return whether a line contains the parts of a pattern in their order."""
     at = 0
@@ -146,6 +150,7 @@ def line_has(line: str, pattern: str) -> bool:
 
 def match_length(line: str, ending: Ending) -> int:
     """Return the length of the longest pattern that is in a line; 0 if the line is no sign of the ending."""
+    line = _OF_RANK.sub(r"\1", line)
     lengths = [len(pattern) for pattern in ending.lines if line_has(line, pattern)]
     return max(lengths) if lengths and not any(line_has(line, pattern) for pattern in ending.without) else 0
 

@@ -17,6 +17,7 @@ _MOST_RANKS = 1 << 20
 _RANK = re.compile(
     r"\[rank(\d{1,7})\]:|\[(?:PG [^\]]{1,200}?)?Rank (\d{1,7})\]|^ {0,6}(\d{1,7}): |^\s+rank\s+: (\d{1,7}) \(local_rank"
     r"|\(rank (\d{1,7}) in comm |MPI_ABORT was invoked on rank (\d{1,7})|^\[\d{1,9},(\d{1,7})\]<std"
+    r"|conda-python-distributed: rank (\d{1,7}): "
 )
 _SRUN = re.compile(r"srun: error: (\S{1,255}): tasks? ([\d,-]{1,4000}): (.{0,200})")
 _HOST = re.compile(r"^(?:\[[^\]]{0,40}\] ?)?([A-Za-z][\w.-]{0,254}):\d+:\d+ \[\d+\]|\bON (\S{1,255}) CANCELLED AT ")

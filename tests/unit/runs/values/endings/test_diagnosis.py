@@ -298,6 +298,21 @@ def test_what_the_run_script_tells_is_no_refusal() -> None:
     assert refused and refused.rule == "launcher-refused"
 
 
+@pytest.mark.parametrize(("rank", "who"), [("", ""), ("rank 1: ", "rank 1 on nid001")])
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("profiler 'py-spy' not found in this image, PATH=/bin. For py-spy: x", "profiler-missing"),
+        ("--profile-rank is 'x', but the ranks are 0 to 3", "launcher-refused"),
+    ],
+)
+def test_a_refusal_is_known_in_whichever_rank_it_is(text: str, rule: str, rank: str, who: str) -> None:
+    found = explain(
+        f"conda-python-distributed: {rank}{text}\nsrun: error: nid001: tasks 0-3: Exited with exit code 2\n"
+    )
+    assert found.cause and (found.cause.rule, found.cause.who) == (rule, who)
+
+
 def test_ranks_that_fail_as_the_first_one_are_not_told_twice() -> None:
     same = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: x\n'
     found = explain(f"[rank0]: Connection closed by peer\n{same * 3}")
