@@ -75,6 +75,10 @@ class JobFacts:
     """Whether it has not started."""
     steps: tuple[StepFacts, ...] = ()
     """Those of the accounting; empty without it."""
+    requeued: int = 0
+    """How often it went back into the queue, as far as known."""
+    begins: str = ""
+    """Time at which it started, or is expected to; empty if unknown."""
 
 
 def parse_job_facts(control: str, accounting: str) -> JobFacts | None:
@@ -107,6 +111,8 @@ def parse_job_facts(control: str, accounting: str) -> JobFacts | None:
         running=state in ("RUNNING", "SUSPENDED", "STOPPED"),
         waiting=state in ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"),
         steps=tuple(_read_step(row) for row in recorded if "." in row["JobID"]),
+        requeued=whole_number(values.get("Restarts", "")),
+        begins=_said(values.get("StartTime", "")),
     )
 
 

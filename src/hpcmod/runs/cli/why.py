@@ -230,12 +230,15 @@ def _tell_job(facts: JobFacts) -> str:
     time = f", {facts.elapsed} of {facts.limit}" if facts.elapsed and facts.limit else ""
     reason = f" ({facts.reason})" if facts.reason else ""
     name = f" ({facts.name})" if facts.name else ""
-    return f"job {facts.number}{name}: {facts.state}{reason}{where}{time}{ended}"
+    times = "once" if facts.requeued == 1 else f"{facts.requeued} times"
+    again = f", requeued {times}" if facts.requeued else ""
+    return f"job {facts.number}{name}: {facts.state}{reason}{where}{time}{again}{ended}"
 
 
 def _tell_nothing(told: Explanation) -> str:
     if told.job and told.job.waiting:
-        return "It has not started yet."
+        begins = f", expected at {told.job.begins}" if told.job.begins else ""
+        return f"It ran, and waits to start again{begins}." if told.job.requeued else "It has not started yet."
     if told.diagnosis.followed:
         return "No rank says why it failed; below is what the others said."
     if told.job and told.job.running:

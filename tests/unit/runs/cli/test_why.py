@@ -169,6 +169,19 @@ def test_a_job_that_waits_has_a_reason(here: Path) -> None:
     assert done.exit_code == 0 and "PENDING (Priority)" in done.stdout and "It has not started yet." in done.stdout
 
 
+@pytest.mark.parametrize(("restarts", "times"), [(1, "once"), (2, "2 times")])
+def test_a_requeued_job_has_run_before(restarts: int, times: str, here: Path) -> None:
+    control = CONTROL.format(state="{}", reason="BeginTime", signal=0, directory=here)
+    control += f"   Requeue=1 Restarts={restarts} BatchFlag=1\n   StartTime=2026-11-28T20:00:00 EndTime=Unknown\n"
+    fake(here, "scontrol", control.format("PENDING"))
+    said = hpcmod("why", "7").stdout
+    assert (
+        f", requeued {times}\n" in said and "It ran, and waits to start again, expected at 2026-11-28T20:00:00" in said
+    )
+    fake(here, "scontrol", control.format("RUNNING"))
+    assert f", requeued {times}\n" in hpcmod("why", "7", "--no-stacks").stdout
+
+
 def test_a_running_job_without_answers_says_so(here: Path) -> None:
     fake(here, "scontrol", CONTROL.format(state="RUNNING", reason="None", signal=0, directory=here))
     done = hpcmod("why", "7")
