@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
-import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +24,7 @@ from hpcmod.modules.values.place import edit_directory, state_file
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.building import check_room_for, pack_layer, scratch_layer, write_venv_in
 from hpcmod.packages.programs import find_conda_metadata, read_pip_metadata
-from hpcmod.packages.sets import EDIT_RECORD, FILES, LOCK, PackageSet, WritableState, find_edit
+from hpcmod.packages.sets import EDIT_RECORD, FILES, LOCK, PackageSet, WritableState, edited_by, find_edit
 from hpcmod.packages.values.edited import Edited, describe_edited
 from hpcmod.packages.values.plan import PackageChange, PackageTarget, PipOptions, make_constraints, make_state_plan
 from hpcmod.packages.values.requirement import Requirements
@@ -87,14 +85,8 @@ def _check_own(own_set: PackageSet, tag: str, edit: WritableState, *below: str) 
 
     In a shared set, a link in their place could make this user pack private files for others.
     """
-    name = edit_directory(tag)
-    for path in (name, *(f"{name}/{inner}" for inner in below)):
-        status = own_set.tree.status(path)
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            raise BusyError(
-                f"{edit.directory}: another user is editing these packages since {edit.time}",
-                f"Ask {edit.user} to finish, or use a set of your own: --set NAME",
-            )
+    if own_set.is_edited_by_others(tag, *below):
+        raise edited_by(edit)
 
 
 def discard_edit(own_set: PackageSet, tag: str, tell: Callable[[str], None]) -> None:

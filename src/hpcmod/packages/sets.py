@@ -169,12 +169,20 @@ class PackageSet:
 
         Raises BusyError if one is.
         """
-        if edit_directory(tag) in self.tree.names():
+        edit = find_edit(self, tag)
+        if edit:
+            if self.is_edited_by_others(tag):
+                raise edited_by(edit)
             raise BusyError(
                 f"your packages `{self.choice.shown}` for {self.name} are being edited in "
                 f"{self.directory / edit_directory(tag)}",
                 f"Finish: hpcmod edit {self.asked}; or discard the changes: hpcmod edit {self.asked} --discard",
             )
+
+    def is_edited_by_others(self, tag: str, *below: str) -> bool:
+        """Return whether the edited state of a tag, or a directory below it, is not this user's own directory."""
+        states = map(self.tree.status, (edit_directory(tag), *(f"{edit_directory(tag)}/{inner}" for inner in below)))
+        return not all(stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid() for state in states)
 
     def switch(self, state: State) -> None:
         """Make a state the active one of its tag; the caller must hold the lock."""
@@ -354,6 +362,14 @@ class WritableState:
     def files(self) -> Path:
         """Return the directory that a container sees at /user-software."""
         return self.directory / FILES
+
+
+def edited_by(edit: WritableState) -> BusyError:
+    """Return the error that another user is editing a state."""
+    return BusyError(
+        f"{edit.directory}: another user is editing these packages since {edit.time}",
+        f"Ask {edit.user} to finish, or use a set of your own: --set NAME",
+    )
 
 
 def find_edit(found: PackageSet, tag: str) -> WritableState | None:

@@ -190,6 +190,7 @@ def _change_set(own: OwnSet, change: PackageChange, flags: DropFlags, *, prefix:
     if flags.dry_run:
         _print_plan(own, plan, as_json=flags.as_json)
         return
+    own.set.check_not_edited(own.target.place.tag)
     builder = make_builder(os.environ, tell=tell)
     make_set(own.set, data, tell)
     if not is_repeated:

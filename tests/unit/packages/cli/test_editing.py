@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -126,3 +127,15 @@ def test_two_commands_do_not_edit_the_same_packages(fresh: Path, monkeypatch: py
         done = hpcmod("edit", "PyTorch", *FRESH, *words)
         said = " ".join(done.stderr.split())
         assert (done.exit_code, f"are being edited by process {os.getpid()}" in said) == (6, True), done.output
+
+
+def test_who_edits_a_set_is_named_before_pip_starts(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edits(monkeypatch, 1)
+    hpcmod("edit", "PyTorch", *FRESH)
+    own = hpcmod("add", "PyTorch", "x", *FRESH).stderr
+    assert "installing" not in own and "Finish: hpcmod edit PyTorch" in own
+    user = os.geteuid()
+    monkeypatch.setattr("hpcmod.packages.sets.os.geteuid", lambda: user + 1)
+    for words in (("add", "PyTorch", "x"), ("packages", "PyTorch")):
+        said = " ".join(hpcmod(*words, *FRESH).stderr.split())
+        assert re.search(r"[Aa]sk \S+ to finish", said) and "hpcmod edit" not in said and "installing" not in said, said
