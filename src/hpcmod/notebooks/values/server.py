@@ -38,10 +38,12 @@ def find_address():
         return "0.0.0.0"
 
 
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
 module, where = sys.argv[1:3]
 server = os.getpid()
 if sys.argv[3:] == ["tied"]:
     if os.fork() == 0:  # hpcmod has the other end of stdin: it ends when that is killed
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         while os.read(0, 1):
             pass
         if os.getppid() == server:
@@ -59,7 +61,10 @@ options = ["--no-browser", "-y", f"--ip={address}", f"--port={port}", "--port-re
 os.execv(sys.executable, [sys.executable, "-c", "RUN_MODULE", module, *options])
 '''
 
-_RUN_MODULE = "import runpy, sys; runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+_RUN_MODULE = (  # the server has a handler for Ctrl-C of its own, once it is imported
+    "import runpy, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+)
 
 SERVER = (
     _SERVER.replace("NODE_VARIABLE", NODE_VARIABLE)

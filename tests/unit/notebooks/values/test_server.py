@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -62,3 +63,23 @@ def test_a_server_ends_with_its_stdin_and_imports_nothing_from_the_working_direc
         assert server.stdout.readline() == "ours\n"
         server.stdin.close()
         assert server.wait(timeout=10) == -15
+
+
+def test_an_interrupt_prints_no_traceback(tmp_path: Path) -> None:
+    """Ctrl-C in a terminal reaches the server and the process that watches its stdin."""
+    (tmp_path / "server.py").write_text(SERVER)
+    (tmp_path / "jupyterlab.py").write_text(
+        "import signal, time; signal.signal(2, lambda *_: exit(0)); print('ours', flush=True); time.sleep(60)"
+    )
+    server = subprocess.Popen(
+        [sys.executable, str(tmp_path / "server.py"), "jupyterlab", "local", "tied"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert server.stdout and server.stdout.readline() == "ours\n"
+    os.killpg(server.pid, signal.SIGINT)
+    assert server.communicate(timeout=60) == ("", "")
