@@ -187,8 +187,10 @@ def name_variant(here: Here, module: str, targets: Sequence[str]) -> str:
     return f"{module} is not built for the GPUs here ({' '.join(gpus)}); {fits} is" if fits else ""
 
 
-def find_ready(here: Here, text: str) -> Installed:
+def find_ready(here: Here, text: str, *, even_retired: bool = False) -> Installed:
     """Return the installed copy of a container to use, and report which one if there are several.
+
+    `even_retired`: Return also one that no longer loads.
 
     Raises NotFoundError if it is not installed; its cure is the command that installs it.
     """
@@ -201,7 +203,7 @@ def find_ready(here: Here, text: str) -> Installed:
     copies = here.copies(module)
     today = time.strftime("%Y-%m-%d", time.gmtime())
     published = None if copies and here.is_own(copies.meant) else record
-    if published and published.state == "retired" and published.notice.until <= today:
+    if published and published.state == "retired" and published.notice.until <= today and not even_retired:
         raise retired_error(published, " ...")
     if copies is None:
         raise NotFoundError(f"{module} is not installed here", f"Install it: hpcmod install {module}")

@@ -75,7 +75,7 @@ def packages_verb(flags: PackagesFlags) -> None:
     chosen = [name for name in _ONE_OF if getattr(flags, name) not in (None, False)]
     if len(chosen) > 1:
         raise click.UsageError(f"give only one of {', '.join(f'--{name}' for name in chosen)}")
-    own = find_set(flags)
+    own = find_set(flags, even_retired=True)
     if flags.gc:
         _collect(own, keep=flags.keep, dry_run=flags.dry_run, as_json=flags.as_json)
     elif flags.use is not None:

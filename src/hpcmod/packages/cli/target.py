@@ -79,13 +79,15 @@ class OwnSet:
         return self.target.place.name
 
 
-def find_set(flags: SetFlags) -> OwnSet:
+def find_set(flags: SetFlags, *, even_retired: bool = False) -> OwnSet:
     """Return a container and its set, which may not exist yet.
+
+    `even_retired`: Also of a container that no longer loads.
 
     Raises HpcmodError if the container is not installed, or cannot have packages.
     """
     here = look_around(flags.site)
-    installed = find_ready(here, flags.container)
+    installed = find_ready(here, flags.container, even_retired=even_retired)
     target = read_target(installed)
     chosen = choose_set(flags.set_name, flags.shared)
     own_set = replace(open_set(target.place.name, chosen, os.environ), typed=flags.container)
