@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import platform
 import re
 import shutil
@@ -49,7 +50,9 @@ def import_rattler() -> ModuleType:
     except ImportError as err:
         raise LackingError(
             "conda packages need the Python package py-rattler, which is not installed",
-            f"Install it: {sys.executable} -m pip install 'hpcmod[conda]'",
+            f"Install it: {sys.executable} -m pip install 'hpcmod[conda]'"
+            if os.access(sys.prefix, os.W_OK)
+            else f"Ask your site's support to add hpcmod[conda] to {sys.prefix}, or install an hpcmod of your own.",
         ) from err
     return rattler
 

@@ -114,6 +114,10 @@ def test_without_the_library_the_command_that_installs_it_is_named(monkeypatch: 
     with pytest.raises(LackingError, match="py-rattler") as caught:
         import_rattler()
     assert caught.value.cure == f"Install it: {sys.executable} -m pip install 'hpcmod[conda]'"
+    monkeypatch.setattr("hpcmod.packages.conda.solving.sys.prefix", "/nonexistent/of-the-site")
+    with pytest.raises(LackingError, match="py-rattler") as of_site:
+        import_rattler()
+    assert of_site.value.cure.startswith("Ask your site's support to add hpcmod[conda] to /nonexistent/of-the-site")
 
 
 def test_a_file_with_another_checksum_or_a_missing_one_is_refused(tmp_path: Path) -> None:
