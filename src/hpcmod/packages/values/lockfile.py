@@ -65,13 +65,16 @@ def render_package_lock(state: State) -> str:
 
     Raises BadInputError if a package has no hash, such as one from a git repository.
     """
-    without = [package.pin for package in state.locked if not (package.sha256 and package.url)]
-    if without:
-        raise BadInputError(
-            f"no hash is known for {', '.join(without)}, so a lock file cannot guarantee the same files",
-            "Install it from a package index or a wheel; for all packages that are there: hpcmod rebase NAME",
-        )
+    without = [package for package in state.locked if not (package.sha256 and package.url)]
     origin = state.origin
+    if without:
+        name, names = origin.module.partition("/")[0], " ".join(package.name for package in without if package.url)
+        cure = f"For versions of the package index: hpcmod rebase {name}"
+        if names:  # built from a directory or repository, also by `rebase`
+            wheel = f"Make wheels with `pip wheel --no-deps DIRECTORY` and add those: hpcmod add {name} ./FILE.whl"
+            cure = f"{wheel}; or leave it out: hpcmod drop {name} {names}"
+        pins = ", ".join(package.pin for package in without)
+        raise BadInputError(f"no hash is known for {pins}, so a lock file cannot guarantee the same files", cure)
     own = json_form(LockedState(state.requirements, state.allowed, state.conda, origin.module, origin.image))
     try:
         lock = Pylock(

@@ -7,6 +7,7 @@ import pytest
 from hpcmod.core.errors import BadInputError
 from hpcmod.packages.values.conda import CondaPart
 from hpcmod.packages.values.lockfile import parse_package_lock, render_package_lock
+from hpcmod.packages.values.state import Locked
 from tests.package_states import EINOPS, NEEDY, make_state
 from tests.unit.packages.values.test_conda import PART
 
@@ -106,3 +107,10 @@ def test_a_lock_of_uv_is_refused_with_the_command_that_makes_a_pylock() -> None:
 def test_a_lock_needs_hashes() -> None:
     with pytest.raises(BadInputError, match=r"einops==0.8.1"):
         render_package_lock(make_state(1, replace(EINOPS, sha256="")))
+
+
+@pytest.mark.parametrize(("url", "cure"), [("file:///home/me/mine", "drop PyTorch mine"), ("", "rebase PyTorch")])
+def test_what_to_do_without_a_hash_depends_on_what_it_was_installed_from(url: str, cure: str) -> None:
+    with pytest.raises(BadInputError) as caught:
+        render_package_lock(make_state(1, Locked("mine", "1.0", url=url)))
+    assert caught.value.cure.endswith(f"hpcmod {cure}")
