@@ -103,14 +103,16 @@ def terminal_width() -> int | None:
     return get_terminal_size().columns
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows of text under their headers, fitted to the terminal."""
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, cut: bool = False) -> None:
+    """Print rows of text under their headers, fitted to the terminal; `cut`: the last column, to one line."""
     listed = [[terminal(" ".join(cell.split())) for cell in row] for row in rows]
-    for line in render_table(headers, listed, width=terminal_width()):
+    for line in render_table(headers, listed, width=terminal_width(), cut=cut):
         click.echo(line)
 
 
-def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None) -> Iterator[str]:
+def render_table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None, cut: bool = False
+) -> Iterator[str]:
     """Yield the lines of a table; without a width only its rows, one line each."""
     if not rows:
         return
@@ -120,6 +122,9 @@ def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width
     if width is None or before + widths[-1] <= width:
         for row in whole:
             yield _aligned(row, widths)
+    elif cut and width > before:
+        lines = (_aligned(row, widths) for row in whole)
+        yield from (line if len(line) <= width else f"{line[: width - 2]}.." for line in lines)
     elif width - before >= _NARROWEST:
         for row in whole:
             first, *more = _wrap(row[-1], width - before) or [""]

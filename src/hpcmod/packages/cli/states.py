@@ -184,19 +184,21 @@ def _print_state(own: OwnSet, flags: PackagesFlags) -> None:
 
 
 def _print_history(own: OwnSet) -> None:
+    """Print one line for each state; in the user's own set all are of this user."""
     rows = [
         [
             f"{state.number}{' *' if own.set.active_number(state.tag) == state.number else ''}",
-            state.origin.time,
-            state.origin.user,
-            state.origin.module,
+            state.origin.time[:10],
+            *([state.origin.user] if own.set.choice.directory else []),
+            state.origin.module.partition("/")[2],
             str(state.count),
             format_size(state.size),
             state.origin.action,
         ]
         for state in own.set.states()
     ]
-    print_table(("state", "time", "user", "for", "packages", "size", "action"), rows)
+    user = ["user"] if own.set.choice.directory else []
+    print_table(("state", "since", *user, "version", "packages", "size", "action"), rows, cut=True)
 
 
 def _print_difference(own: OwnSet, first: int, second: int, *, as_json: bool) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hpcmod.catalogue.cli.containers import find_ready, look_around
 from hpcmod.modules.own_packages import find_packages
 from tests.calls import data, hpcmod, must
+from tests.catalogues import make_catalogue, make_record
 from tests.corpus import make_squashfs
 from tests.package_states import TAG
 
@@ -32,6 +33,31 @@ def test_packages_lists_your_packages_and_their_dependencies(home: Path) -> None
     assert 'name = "needy", version = "1.0"' in found["lock"]
     assert must("packages", "PyTorch", "--lock") == found["lock"]
     assert "2 *" in must("packages", "PyTorch", "--history")
+
+
+def test_each_state_has_one_line_on_a_terminal_of_80_columns(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpcmod.core.cli.output.terminal_width", lambda: 80)
+    record = next(home.rglob(f"states/2-{TAG}.json"))
+    state = json.loads(record.read_text())
+    state["module"] = "PyTorch/2.7.1-rocm-6.2.4-singularity"
+    state["action"] = "add einops needy and more packages than there is place for"
+    record.write_text(json.dumps(state))
+    header, *lines = must("packages", "PyTorch", "--history").splitlines()
+    assert [line.split()[0] for line in (header, *lines)] == ["state", "1", "2", "3"]
+    assert lines[1].startswith("2 *    2026-01-01  2.7.1-rocm-6.2.4-singularity  2         4.1 kB  add einops ")
+    assert len(lines[1]) == 80 and lines[1].endswith("..")
+
+
+def test_packages_for_a_retired_container_can_be_listed(home: Path, tmp_path: Path) -> None:
+    catalogue = make_catalogue(tmp_path / "catalogue", make_record("PyTorch/2.7.1", state="retired"))
+    modules = catalogue.modules / "PyTorch"
+    modules.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "modules/all/PyTorch/2.7.1.lua").rename(modules / "2.7.1.lua")
+    site = {"HPCMOD_CATALOGUE": str(catalogue.directory), "MODULEPATH": str(catalogue.modules)}
+    done = hpcmod("packages", "PyTorch/2.7.1", **site)
+    assert done.exit_code == 0 and done.stdout.startswith("einops  0.8.1"), done.output
+    assert "PyTorch/2.7.1 is retired" in done.stderr
+    assert "is retired" in hpcmod("add", "PyTorch/2.7.1", "x", "--dry-run", **site).stderr
 
 
 def test_differences_are_shown(home: Path) -> None:
