@@ -26,6 +26,7 @@ from hpcmod.core.cli.output import json_option, print_data, print_json, print_te
 from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, NotFoundError
 from hpcmod.core.registry import offered
 from hpcmod.core.text.quote import sh_word
+from hpcmod.core.values.text import format_size
 from hpcmod.images import Sif
 from hpcmod.modules import (
     Installed,
@@ -144,7 +145,8 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
     beside = fetched.parent / f"{fetched.stem}.eb"
     if fetched.is_file() and beside.is_file() and fetched.stat().st_uid == os.geteuid():
         command = f"rm {sh_word(str(fetched))}* {sh_word(str(beside))}"
-        tell(f"kept, to install it again: {fetched} and its easyconfig; to remove them: {command}")
+        size = format_size(fetched.stat().st_size)
+        tell(f"kept, to install it again: {fetched} and its easyconfig; to free these {size}, too: {command}")
     for path in packages:
         tell(f"{done} your own packages: {path}")
     for each in dependents:

@@ -104,6 +104,18 @@ def test_remove_names_the_packages_that_it_keeps(top: Path) -> None:
     assert mine.exists()
 
 
+def test_remove_tells_what_space_the_image_that_was_fetched_still_takes(top: Path) -> None:
+    record, fetched = top / "software/PyTorch/2.6/record.json", top / "sources/x.sif"
+    fetched.parent.mkdir()
+    fetched.write_bytes(bytes(5000))
+    fetched.with_suffix(".eb").touch()
+    known = json.loads(record.read_text())
+    known["image"]["source"] = str(fetched)
+    record.write_text(json.dumps(known))
+    said = " ".join(hpcmod("remove", "PyTorch/2.6").stderr.split())
+    assert f"to free these 5.0 kB, too: rm {fetched}* {fetched.with_suffix('.eb')}" in said
+
+
 def test_update_as_json_has_the_status_of_each(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(arguments: Sequence[str], environ: Mapping[str, str], **_: object) -> int:
         return 1
