@@ -80,7 +80,7 @@ guard_container() {
 
 # Slurm sends signals to every process of a step, also to the one that serves the container's root file system: the program
 # would lose its files before it has written its checkpoint. A runtime without its own squashfuse_ll searches PATH for it and
-# finds ours, which ignores signals and ends with the container. Outside a job, this would only cost time.
+# finds ours, which ignores signals and ends with the container.
 _standard_path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 keep_mounted() {

@@ -220,6 +220,7 @@ def test_adding_keeps_existing_packages_and_the_images_packages(mine: Mine) -> N
     hint = mine.loader(f"module load {TOY}; pip install --no-index --no-deps --find-links {mine.wheels} clash").stderr
     assert "cannot be changed; to add to this one: hpcmod add Toy clash" in " ".join(hint.split())
     assert "Read-only file system" in hint and not (mine.home / ".local/lib").exists(), "gone at the next module load"
+    assert "hpcmod drop Toy needy" in mine.loader(f"module load {TOY}; pip uninstall -y needy").stderr
     unknown = mine("add", "Toy", "no-such-package")
     assert (unknown.returncode, "no version of no-such-package fits Python 3.11" in unknown.stderr) == (3, True)
     assert mine.must("drop", "Toy", "einops") == ""  # needy still requires it

@@ -151,6 +151,22 @@ def test_inside_wrappers_never_call_each_other(scripts: Scripts, settings: Runsc
     assert ran.stderr == f"python: command 'python' not found in this container, PATH={path}\n"
 
 
+def test_pip_uninstall_of_packages_that_were_added_names_the_command_that_drops_them(
+    scripts: Scripts, outside: dict[str, str], tmp_path: Path
+) -> None:
+    words = ("pip", "uninstall", "-y", "einops")
+    assert scripts(*words, env=outside).status == 0
+    packed = tmp_path / "own/packages/default/active-.squashfs"
+    packed.parent.mkdir(parents=True)
+    packed.touch()
+    environ = {**outside, "HPCMOD_PACKAGES_DIR": f"{tmp_path}/own"}
+    ran = scripts(*words, env=environ)
+    said = "pip: to remove what `hpcmod add` added: hpcmod drop PyTorch"
+    assert (ran.status, ran.stdout, ran.stderr) == (2, "", f"{said} einops\n")
+    assert scripts("pip", "uninstall", "einops", "-y", env=environ).stderr == f"{said} PACKAGE\n"
+    assert scripts(*words, env={**environ, "HPCMOD_PACKAGES": "none"}).status == 0
+
+
 @pytest.mark.parametrize("directory", [".", "", "here"])
 def test_nothing_is_read_from_the_working_directory(
     scripts: Scripts, outside: dict[str, str], directory: str, tmp_path: Path
