@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpcmod.core.cli.output import format_size, print_table, tell
-from hpcmod.core.text.quote import sh_word
 from hpcmod.packages.cli.outputs import PackagesChange, ShownState
 from hpcmod.packages.cli.target import OwnSet
 from hpcmod.packages.values.compare import SAME, PackageDifference, compare_packages
@@ -80,7 +79,7 @@ def tell_left_behind(own: OwnSet, state: State) -> None:
     for other in [other for other in others if not other.is_empty][-1:]:
         left = sorted(n for n in (other.names | other.conda.names) - inside if not own.target.find(n))
         if left:
-            command = f"hpcmod rebase {sh_word(own.name)} --from {other.number}"
+            command = f"hpcmod rebase {own.set.asked} --from {other.number}"
             tell(f"not taken over from {other.origin.module}: {', '.join(left)}; to take them over: {command}")
 
 

@@ -177,7 +177,9 @@ def _print_state(own: OwnSet, flags: PackagesFlags) -> None:
         )
     if edit and not flags.as_json:
         base = f"state {edit.base}" if edit.base else "no packages"
-        finish = f"to finish: hpcmod edit {own.set.asked}; to discard the changes: hpcmod edit {own.set.asked} --discard"
+        finish = (
+            f"to finish: hpcmod edit {own.set.asked}; to discard the changes: hpcmod edit {own.set.asked} --discard"
+        )
         if own.set.is_edited_by_others(own.target.place.tag):
             finish = f"ask {edit.user} to finish"
         tell(f"being edited since {edit.time} by {edit.user}, from {base}, in {edit.files}; {finish}")
