@@ -13,6 +13,7 @@ _DIRECTIVE = "#SBATCH"
 _WORD = re.compile(r"(?:[^\s\"']|\"[^\"]*\"|'[^']*'|[\"'])+")
 _SHELL = re.compile(r"#!.*\b(?:ba|da|k)?sh\b|(?!#!)")
 """First line of what bash can read: a script for the C shell or Python is not read as one."""
+_TEMPLATE = re.compile(r"<%[=\s-]|\{% .*%\}|^@\(|^#SBATCH .*@[A-Z]\w+@", re.MULTILINE)  # of brew, Jinja, simfactory
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ class BatchScript:
 def read_batch_script(text: str) -> BatchScript:
     """Read a batch script; never fails."""
     is_shell = _SHELL.match(text) is not None
-    is_checked = is_shell and "\r\n" not in text and not re.match("#!.*ksh", text)
+    is_whole = is_shell and not _TEMPLATE.search(text)
+    is_checked = is_whole and "\r\n" not in text and not re.match("#!.*ksh", text)
     text = until_end(text) if is_checked else text
     error = find_syntax_error(text) if is_checked else None
     lines = tuple(text.split("\n"))
@@ -98,7 +100,7 @@ def read_batch_script(text: str) -> BatchScript:
     texts += [(each.line, each.text.count("\n") + 1) for command in commands for each in command.documents]
     documents = frozenset(number for start, more in texts for number in range(start, start + more + 1))
     given = (number for number, line in numbered if re.match(r"#SBATCH\s*-", line))
-    late = tuple(number for number in given if is_shell and number > first and number not in documents)
+    late = tuple(number for number in given if is_whole and number > first and number not in documents)
     options = tuple(option for given, _ in directives for option in given)
     strays = tuple(word for _, left in directives for word in left)
     return BatchScript(lines, options, late, strays, commands, documents, error)

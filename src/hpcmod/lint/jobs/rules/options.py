@@ -17,18 +17,13 @@ _TASKS = r"\[?\d+(?:-\d+(?::\d+)?)?\]?"
 _FORMS = (
     ("ntasks|ntasks-per-.*|cpus-per-.*|threads-per-core", r"0*[1-9]\d*", "a number", "NUMBER"),
     ("nodes", r"\d+[km]?(?:-\d+[km]?)?(?:,\d+.*)?", "a number of nodes (-N; -J is the name)", "NUMBER"),
-    (
-        "time",
-        r"(\d+-)?\d+(:\d+){0,2}|\d+-|INFINITE|UNLIMITED",
-        "a time of Slurm, which has no units",
-        "HH:MM:SS",
-    ),
+    ("time", r"(\d+-)?\d+(:\d+){0,2}|\d+-|INFINITE|UNLIMITED", "a time of Slurm, which has no units", "HH:MM:SS"),
     ("mem(?:-per-.pu)?", r"\d+[KMGT]?B?", "an amount of memory", "NUMBERG"),
     ("partition", r"[^][<>]*", "a name", "NAME"),
     ("array", rf"{_TASKS}(?:,{_TASKS})*(?:%\d+\]?)?", "a list of task numbers", "FIRST-LAST"),
-    ("mail-type", rf"(?:{_EVENT},)*{_EVENT},?", "a list of Slurm's events", "END,FAIL"),
+    ("mail-type", rf"(?:.*,)?{_EVENT}(?:,.*)?", "an event of Slurm", "BEGIN,END,FAIL"),
 )  # options: names, how sbatch reads a value, in words, and an example. Tried with sbatch 22.05
-_FILLED_IN = re.compile(r"[$!{]|@\w+@|@<|__|%\(|%\w+%|([A-Za-z])\1\1|[= ]_\w+_|=#|\s=|=\s+\S|\s\(\d+\)!?$")
+_FILLED_IN = re.compile(r"[$!{]|@\w+@|@<|__|%\(|%\w+%|XXX|xxx|[= ]_\w+_|=#|\s=|=\s+\S|\s\(\d+\)!?$")
 """A directive that a program completes, that another rule reports, or that a page explains by a number."""
 _LEFT = re.compile(
     r"<[^<>@]+>|(?<![a-z])your[_-]?(?:\w+[_-])?(?:account|project|allocation|qos|partition|group)|change_?me|fixme|"
@@ -97,9 +92,13 @@ def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_mail_address(job: ScriptContext) -> Iterator[Fault]:
-    option = job.option("mail-user")
-    if option and _NOBODY.search(option.value) and not re.search(r"[${]|__", option.value):
+    option, events = job.option("mail-user"), job.option("mail-type")
+    given = events.value.upper() if events and not _FILLED_IN.search(events.value) else ""
+    if option and _NOBODY.search(option.value) and given != "NONE" and not re.search(r"[${]|__", option.value):
         yield option.line, f"--mail-user={option.value}: nobody gets the mails of this job", "Write your own address."
+    unknown = [word for word in re.findall(r"\w+", given) if not re.fullmatch(_EVENT, word)]
+    if events and unknown and not _refused_value("mail-type", given)[0]:
+        yield events.line, f"Slurm has no event {unknown[0]}, and sends no mail at it", "Write BEGIN, END or FAIL."
 
 
 def _refused_value(name: str, value: str) -> tuple[str, str]:
@@ -109,8 +108,7 @@ def _refused_value(name: str, value: str) -> tuple[str, str]:
     for names, form, meaning, example in _FORMS:
         if re.fullmatch(names, name) and not re.fullmatch(form, value, re.IGNORECASE):
             right = f"--{name}={example.replace('NUMBER', amount[0] if amount else 'NUMBER')}"
-            effect = "" if name == "mail-type" else ": sbatch refuses the script"
-            return f" is not {meaning}{effect}", right
+            return f" is not {meaning}: sbatch refuses the script", right
     if name.startswith("gpus") and value.startswith("gpu"):
         right = f"--{name}={last.lstrip('gpus=')}, or --gres={value}"
         return ": `gpu` would be the type of the GPU; sbatch refuses the job", right

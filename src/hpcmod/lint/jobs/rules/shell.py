@@ -158,8 +158,8 @@ def rule_script_directory(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_conda_activate(job: ScriptContext) -> Iterator[Fault]:
-    reads = job.sources or "BASH_ENV" in job.text or re.match(r"#!.*(?:zsh|\s-\w*[li]|--login)", job.text)
-    loads = any(re.search(r"conda|mamba|forge|python|restore|^r$|\$", name, re.IGNORECASE) for _, name in job.loads)
+    reads = job.sources or re.search(r"BASH_ENV|\A#!.*(?:zsh|\s-\w*[li]|--login)|^\s*uenv\b", job.text, re.MULTILINE)
+    loads = any(re.search(r"conda|mamba|forge|python|torch|tensor|restore|^r$|\$", name, re.I) for _, name in job.loads)
     calls = [call for call in job.own if re.match(r"(?:conda|mamba|micromamba) activate\b", call.arguments())]
     for call in calls[:1] if job.script.options and not reads and not loads else ():
         problem = "conda activate is a function of interactive shells, which a batch script does not have"
@@ -258,7 +258,8 @@ def rule_misspelt_variable(job: ScriptContext) -> Iterator[Fault]:
     reads = (call for call in job.own if call.name in ("source", ".", "eval"))
     until = min((call.line for call in reads if not _SETS_NOTHING.search(call.arguments())), default=len(job.text))
     for name, line in (*job.unset, *exports):
-        near = [other for other in job.names if _is_near(name, other)]
+        copies = {variable.name for variable, _ in job.settings if re.search(rf"\$\{{?{name}\b", variable.value)}
+        near = [other for other in job.names - copies if _is_near(name, other)]
         if near and line < until and name not in given and not re.search(rf"#.*\b{name}\b", job.text):
             yield line, f"${name} is not set, but {near[0]} is", f"Write {near[0]}, if you mean that."
 
