@@ -171,18 +171,28 @@ def commands_of(page: str) -> list[str]:
 
 def test_the_page_on_running_a_job_again_works_as_written(tiny_jobs: Jobs) -> None:
     (tiny_jobs.directory / "train.py").write_text("print('trained')\n")
-    first, check, again, by_number, bundle = commands_of("rerun")
-    assert bundle.startswith("hpcmod bundle export")  # see test_bundle.py
-    path = f"PATH={tiny_jobs.machine.stack.python.parent}:$PATH"
+    first, check, again, by_number, export, unpack, install, from_copy = commands_of("rerun")
+    path = f"PATH={tiny_jobs.machine.stack.python.parent}:$PATH EASYBUILD_PREFIX=$PWD/own"
     first = first.replace("-N 2", "-N 2 --ranks-per-node 1")
     number = must(tiny_jobs("bash", "-c", f"{path} {first}")).stdout.strip()
-    assert must(tiny_jobs("bash", "-c", f"{path} {check}")).stdout == (tiny_jobs.directory / "train.sh").read_text()
+    script = tiny_jobs.directory / "train.sh"
+    assert must(tiny_jobs("bash", "-c", f"{path} {check}")).stdout == script.read_text()
     second = must(tiny_jobs("bash", "-c", f"{path} {again} -J again")).stdout.strip()
     third = must(tiny_jobs("bash", "-c", f"{path} {by_number.replace('4711', number)}")).stdout.strip()
-    tiny_jobs.wait(number, second, third)
-    for one in (number, second, third):
+    (easyconfig,) = tiny_jobs.site.parent.glob("*.eb")  # not published, so the bundle is made of it
+    shutil.copy(easyconfig, tiny_jobs.directory)
+    (tiny_jobs.directory / "tiny.sif").symlink_to(tiny_jobs.machine.stack.tiny_sif)
+    export = export.replace(" PyTorch", f" {easyconfig.name}")
+    must(tiny_jobs("bash", "-c", f"{path} {export} && {path} {unpack}"))
+    path += " MODULEPATH=$PWD/own/modules/all"  # the other copy is this user's, too
+    must(tiny_jobs("bash", "-c", f"{path} {install.rpartition('/')[0]}/{easyconfig.name}"))
+    script.write_text(script.read_text().replace(f"module use {tiny_jobs.modules}", "module use /gone"))
+    fourth = must(tiny_jobs("bash", "-c", f"{path} {from_copy}")).stdout.strip()
+    tiny_jobs.wait(number, second, third, fourth)
+    for one in (number, second, third, fourth):
         assert "trained" in tiny_jobs.output(one)
     assert "JobName=again" in must(tiny_jobs("scontrol", "show", "job", second)).stdout
+    assert f"module use {tiny_jobs.directory}/own/" in (tiny_jobs.directory / "again.sh").read_text()
 
 
 def test_the_page_on_a_shell_on_a_node_works_as_written(tiny_jobs: Jobs) -> None:
