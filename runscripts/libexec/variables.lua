@@ -17,13 +17,13 @@ local function set_in_csh(name, value)
     return "setenv " .. name .. " \"`printf -- '" .. encoded(string.gsub(value, "\n", " "), "\\%03o") .. "'`\""
 end
 
--- Lmod before 8.1.10 drops backslashes.
-local backslash = convertToCanonical(LmodVersion()) < convertToCanonical("8.1.10") and "\\\\" or "\\"
 local in_csh = mode() == "load" and string.find(shell, "^t?csh$")
 local function put(name, value)
     local line = in_csh and string.find(value, "{", 1, true) and set_in_csh(name, value)
     if line then return execute{cmd = line, modeA = {"load"}} end
-    setenv(name, (string.gsub(value, "\\", backslash)))
+    -- Lmod before 8.1.10 drops backslashes.
+    local drops = string.find(value, "\\", 1, true) and convertToCanonical(LmodVersion()) < convertToCanonical("8.1.10")
+    setenv(name, drops and string.gsub(value, "\\", "\\\\") or value)
 end
 
 -- Let the shell set a variable after Lmod, if another has the expected value by then ("": unset).
@@ -61,14 +61,15 @@ function variables.override(name, value, guard)
     if before and unloading then variables.set_by_shell(name, before, guard, "", "_HPCMOD_USER_" .. name) end
 end
 
--- Set variables unless the user has set one of them; unset them only if they still have our value. Return whether they
--- were free.
+-- Set variables unless the user has set one of them, and remember the first; unset them only if they still have our value.
+-- Return whether they were free.
 function variables.set_default(names, value)
     local free = not state.ADDITIONAL and not unloading
     for _, name in ipairs(names) do free = free and os.getenv(name) == nil end
+    if free then state[names[1]] = "ours" end
+    if not state[names[1]] then return false end
     for _, name in ipairs(names) do
-        if free then state[name] = "ours" end
-        if state[name] == "ours" and (free or os.getenv(name) == value) then put(name, value) end
+        if free or os.getenv(name) == value then put(name, value) end
     end
     return free
 end

@@ -62,16 +62,15 @@ proc hpcmod::override {name value guard} {
     }
 }
 
-# Set variables unless the user has set one of them; unset them only if they still have our value. Return whether they
-# were free.
+# Set variables unless the user has set one of them, and remember the first; unset them only if they still have our value.
+# Return whether they were free.
 proc hpcmod::set_default {names value} {
     variable unloading; variable state
     set free [expr {![info exists state(ADDITIONAL)] && !$unloading}]
     foreach name $names { if {[exists $name]} { set free 0 } }
-    foreach name $names {
-        if {$free} { set state($name) ours }
-        if {$free || [info exists state($name)] && $state($name) eq "ours" && [value $name] eq $value} { put $name $value }
-    }
+    if {$free} { set state([lindex $names 0]) ours }
+    if {![info exists state([lindex $names 0])]} { return 0 }
+    foreach name $names { if {$free || [value $name] eq $value} { put $name $value } }
     return $free
 }
 

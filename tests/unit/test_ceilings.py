@@ -47,7 +47,7 @@ CEILINGS = {
     "docs/how-to": 4340,  # what eb says after an environment was activated; restricted and retired containers
     "docs/reference": 1774,  # settings that only in-environment reads
     "docs/tutorial": 350,
-    "runscripts": 6532,  # what wrappers read only if needed is in files of its own
+    "runscripts": 6530,  # what wrappers read only if needed is in files of its own
     "easyblocks": 609,
     "easyconfigs": 2130,
     "recipes": 1430,

@@ -58,6 +58,6 @@ def _setter(name: str, host: Mapping[str, str]) -> str:
     """Return whether a module or the user set a variable, according to the module's records."""
     module = host.get(f"{NOTES}CONTAINER", "").rpartition(" ")[2]
     noted = {word for note, words in host.items() if note.startswith(NOTES) for word in words.split()}
-    return (
-        f"the module {module}" if noted & {f"{name}={kind}" for kind in ("ours", "unset", "value", "empty")} else "you"
-    )
+    names = (name, name.replace("APPTAINERENV_", "SINGULARITYENV_"))  # modules record the first name of a pair
+    ours = noted & {f"{one}={kind}" for one in names for kind in ("ours", "unset", "value", "empty")}
+    return f"the module {module}" if ours else "you"

@@ -38,7 +38,7 @@ RAY = "ray"
 
 HOST_PYTHON = (
     "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV",
-    "CONDA_EXE", "CONDA_PYTHON_EXE", "CONDA_SHLVL", "CONDA_PROMPT_MODIFIER", "_CE_CONDA", "_CE_M",
+    "CONDA_EXE", "CONDA_PYTHON_EXE", "CONDA_SHLVL", "CONDA_PROMPT_MODIFIER",
 )  # fmt: skip
 """Host variables that affect Python in the container: Apptainer passes all of them on (1.4.5, tested)."""
 

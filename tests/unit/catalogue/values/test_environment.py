@@ -6,7 +6,7 @@ from hpcmod.catalogue.values.environment import Difference, compare_environments
 
 HOST = {
     "_HPCMOD_CONTAINER": "ai_container PyTorch/2.7.1",
-    "_HPCMOD_PYTORCH": "NCCL_SOCKET_IFNAME=ours SIF=unset APPTAINERENV_PYTHONPATH=ours SINGULARITYENV_PYTHONPATH=ours",
+    "_HPCMOD_PYTORCH": "NCCL_SOCKET_IFNAME=ours SIF=unset SINGULARITYENV_PYTHONPATH=ours",
     "PYTHONPATH": "/host",
     "APPTAINERENV_PYTHONPATH": "",
     "SINGULARITYENV_PYTHONPATH": "",
@@ -52,7 +52,7 @@ def test_says_who_set_it(name: str, who: str) -> None:
 
 
 def test_a_library_path_combined_by_the_runtime_is_attributed_to_its_first_part() -> None:
-    host = {"_HPCMOD_CONTAINER": "f X/1", "_HPCMOD_X": "APPTAINERENV_LD_LIBRARY_PATH=ours"}
+    host = {"_HPCMOD_CONTAINER": "f X/1", "_HPCMOD_X": "SINGULARITYENV_LD_LIBRARY_PATH=ours"}
     value = {"APPTAINERENV_LD_LIBRARY_PATH": "/host/lib:${LD_LIBRARY_PATH:-/host/lib}"}
     inside = {"LD_LIBRARY_PATH": "/host/lib:/opt/lib:/.singularity.d/libs"}
     (found,) = compare_environments({**host, **value}, inside, image=("LD_LIBRARY_PATH",))

@@ -71,8 +71,6 @@ local container = {
         { "CONDA_PYTHON_EXE", "" },
         { "CONDA_SHLVL", "" },
         { "CONDA_PROMPT_MODIFIER", "" },
-        { "_CE_CONDA", "" },
-        { "_CE_M", "" },
         { "PYTHONNOUSERSITE", "1", directory = "lib/python3.12/site-packages" },
     },
 

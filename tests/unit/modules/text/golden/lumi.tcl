@@ -87,9 +87,7 @@ set container(keep_out) [list \
     [list "CONDA_EXE" ""] \
     [list "CONDA_PYTHON_EXE" ""] \
     [list "CONDA_SHLVL" ""] \
-    [list "CONDA_PROMPT_MODIFIER" ""] \
-    [list "_CE_CONDA" ""] \
-    [list "_CE_M" ""]]
+    [list "CONDA_PROMPT_MODIFIER" ""]]
 
 # Messages of the site about this image, shown once per shell.
 set container(notices) [list]

@@ -53,8 +53,6 @@ set container(keep_out) [list \
     [list "CONDA_PYTHON_EXE" ""] \
     [list "CONDA_SHLVL" ""] \
     [list "CONDA_PROMPT_MODIFIER" ""] \
-    [list "_CE_CONDA" ""] \
-    [list "_CE_M" ""] \
     [list "PYTHONNOUSERSITE" "1"]]
 
 # Messages of the site about this image, shown once per shell.

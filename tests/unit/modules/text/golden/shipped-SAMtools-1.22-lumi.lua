@@ -66,8 +66,6 @@ local container = {
         { "CONDA_PYTHON_EXE", "" },
         { "CONDA_SHLVL", "" },
         { "CONDA_PROMPT_MODIFIER", "" },
-        { "_CE_CONDA", "" },
-        { "_CE_M", "" },
     },
 
     -- Messages of the site about this image, shown once per shell.
