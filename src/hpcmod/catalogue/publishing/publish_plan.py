@@ -36,6 +36,8 @@ from hpcmod.images import FetchPlan, ObtainOptions, Origin, Sif, recognize
 from hpcmod.machine import Machine, state_directory
 from hpcmod.machine.values.site import Site
 from hpcmod.modules import find_missing_programs
+from hpcmod.modules.values.spec import parse_commands
+from hpcmod.modules.values.static_values import read_static_values
 
 PUBLISH, REPAIR, ALIAS = "publish", "repair", "alias"
 
@@ -134,10 +136,11 @@ def plan_candidate(stage: Stage, candidate: Candidate, request: Request, context
     _check_aliases(named, candidate, request.aliases)
     known = next((record for record in named if record.version == candidate.version), None)
     damage = _find_damage(stage.catalogue, candidate, known, context) if known else ()
-    action = ALIAS if known else PUBLISH
+    action = PUBLISH
+    if known:
+        action = REPAIR if damage else ALIAS
+        candidate = _as_published(stage.catalogue, candidate, request, known, action)
     if known and damage:
-        action = REPAIR
-        candidate = replace(candidate, checksum=known.sha256)
         request = replace(_as_before(request, known), readers=request.readers or known.readers)
     needed = bool(request.job_checks)
     step = find_step(context.eb_environment, use_steps=context.use_steps, needed=needed)
@@ -210,6 +213,33 @@ def _check_same(catalogue: Catalogue, candidate: Candidate, known: CatalogueReco
         "not change",
         f"Choose another version: --version; or undo its publication, see: hpcmod catalogue journal {known.name}",
     )
+
+
+def _as_published(
+    catalogue: Catalogue, candidate: Candidate, request: Request, known: CatalogueRecord, action: str
+) -> Candidate:
+    """Return the candidate with the image and, unless it is one itself, the easyconfig that were published.
+
+    Raises BadInputError if the request would change what was published, or its checks would not be run.
+    """
+    text, commands = candidate.text, candidate.commands
+    if not text:
+        text = read_easyconfig(catalogue, known) or ""
+        commands = parse_commands(read_static_values(text, known.module).known.get("wrapped_commands")) or ()
+    published, passed = known.publication, {check.name for check in known.checks}
+    differs = {
+        "--command": request.commands and candidate.commands != commands,
+        "--description": request.description not in ("", published.description),
+        "--homepage": request.homepage not in ("", published.homepage),
+        "--check": action == ALIAS and not passed.issuperset((*request.checks, *request.job_checks)),
+    }
+    options = " and ".join(option for option, is_different in differs.items() if is_different)
+    if options:
+        raise BadInputError(
+            f"{known.module} is already published, with another {options}: what users load must not change",
+            f"Leave out {options}, or choose another version: --version",
+        )
+    return replace(candidate, checksum=known.sha256, text=text, commands=commands)
 
 
 def _as_before(request: Request, known: CatalogueRecord) -> Request:

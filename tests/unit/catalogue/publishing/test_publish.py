@@ -18,6 +18,7 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.values import lifecycle as rules
 from hpcmod.catalogue.values.journal import Key, Records
 from hpcmod.catalogue.values.record import CatalogueRecord, Check
+from hpcmod.catalogue.visible.kept import KEPT_EASYCONFIG, kept_directory
 from hpcmod.compat.values.verdict import Verdict
 from hpcmod.core.errors import (
     BadInputError,
@@ -228,6 +229,24 @@ def test_repairing_a_damaged_container_repeats_its_checks(
     put(shop, make_record("Toy/2.0", sha256=sha256, checks=(*checks, again)))
     with pytest.raises(LackingError, match="some checks need a job step"):
         dry_run(shop, asked, context)
+
+
+def test_publishing_again_keeps_what_was_published_and_refuses_to_change_it(
+    shop: Catalogue, asked: Request, context: PublishContext
+) -> None:
+    sha256, program = file_sha256(Path(asked.what)), "/opt/miniconda3/envs/pytorch/bin/torchrun"
+    record = make_record("Toy/2.0", sha256=sha256, checks=(Check("true", True, "", sha256),))
+    put(shop, record)
+    kept = kept_directory(shop, record) / KEPT_EASYCONFIG
+    kept.parent.mkdir(parents=True)
+    kept.write_text(f"name = 'Toy'\nwrapped_commands = {{'solve': ['{program}']}}\nchecksums = ['']\n")
+    for request in (asked, replace(asked, commands=(f"solve={program}",), checks=("true",))):
+        plan = dry_run(shop, request, context)
+        assert (plan.action, plan.candidate.commands) == ("repair", (("solve", (program,)),))
+        assert plan.easyconfig == kept.read_text().replace("['']", f"['{sha256}']")
+    for wrong in ({"commands": (f"other={program}",)}, {"description": "x"}, {"homepage": "https://example.org/x"}):
+        with pytest.raises(BadInputError, match="is already published, with another --"):
+            dry_run(shop, replace(asked, **wrong), context)
 
 
 def test_refuses_a_missing_licence_an_unknown_group_and_another_containers_image(
