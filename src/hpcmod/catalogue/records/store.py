@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError
 from hpcmod.core.fs.reading import read_whole
+from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.json_form import HIDDEN, json_form, parse_json
 from hpcmod.core.values.text import absolute
 from hpcmod.machine.values.site import Site
@@ -149,7 +150,7 @@ class Catalogue:
         return tuple(filter(None, (self.find(name, version) for version in sorted(self.versions(name)))))
 
     def find(self, name: str, version: str) -> CatalogueRecord | None:
-        """Return a record; None if it does not exist."""
+        """Return a record; None if it does not exist; raise BadInputError if it is damaged."""
         from hpcmod.catalogue.values.record import RECORD_LIMIT, parse_record  # as for `tree`
 
         path = self.record_path(name, version)
@@ -157,6 +158,9 @@ class Catalogue:
             return parse_record(self.read_file(path, RECORD_LIMIT), str(path))
         except FileNotFoundError:
             return None
+        except BadInputError as err:
+            cure = f"Restore that file from a backup; or: rm {sh_word(str(path))}; then publish its image again"
+            raise BadInputError(err.message, err.cure or cure) from err
 
     def read(self, name: str, version: str) -> CatalogueRecord:
         """Return a record; raise NotFoundError if it does not exist."""

@@ -10,6 +10,7 @@ import pytest
 from hpcmod.catalogue.records.index import INDEX, PACKAGES, Index, read_index, write_index
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import Package
 from tests.catalogues import change_record, make_catalogue, make_record, put
 
@@ -198,6 +199,9 @@ def test_a_damaged_record_is_reported_and_hides_no_other(catalogue: Catalogue, t
     assert modules(index) == ["jax/0.6", "PyTorch/2.7.1", "PyTorch/2.10.0"]
     assert "vLLM/0.9.json" in index.damaged[0]
     assert having(index, "flash-attn") == ["PyTorch/2.10.0 flash_attn 2.8"]
+    with pytest.raises(BadInputError) as raised:
+        tuple(catalogue.records())
+    assert raised.value.cure.count(f"rm {catalogue.record_path('vLLM', '0.9')}") == ("99" not in text)
 
 
 @pytest.mark.parametrize("place", ["vLLM/0.9.json", "vLLM", "."])
