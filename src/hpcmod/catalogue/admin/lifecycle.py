@@ -13,6 +13,7 @@ from hpcmod.catalogue.values.journal import Change, Records, find_undoable, make
 from hpcmod.catalogue.values.lifecycle import check_leads, key_of
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.verify import check_there
+from hpcmod.core.clock import now_text
 from hpcmod.core.errors import HpcmodError
 
 Decide = Callable[[Sequence[CatalogueRecord]], Records]
@@ -42,7 +43,8 @@ def _check_there(catalogue: Catalogue, new: Records) -> None:
     """Check that containers that become loadable again have all their files."""
     for key, record in new.items():
         old = catalogue.find(*key)
-        if record and record.state != "retired" and (old is None or old.state == "retired"):
+        is_loadable = record and (record.state != "retired" or record.notice.until > now_text())
+        if record and is_loadable and (old is None or old.state == "retired"):
             check_there(catalogue, record)
 
 

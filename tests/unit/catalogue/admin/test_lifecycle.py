@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -88,10 +89,11 @@ def test_files_removed_from_the_disk_are_not_restored(shop: Catalogue) -> None:
     retire_one(shop)
     (shop.images / "Toy-1.0.sif").unlink()
     for dry_run in (True, False):
-        with pytest.raises(NotFoundError, match="cannot be restored"):
-            lifecycle.change_name(
-                shop, "Toy", lambda all_: rules.restore(all_, ONE), verb="restore", actor=ADA, dry_run=dry_run
-            )
+        for decide in (rules.restore, partial(rules.retire, until="2099-01-01")):
+            with pytest.raises(NotFoundError, match="cannot be restored"):
+                lifecycle.change_name(
+                    shop, "Toy", lambda all_, do=decide: do(all_, ONE), verb="restore", actor=ADA, dry_run=dry_run
+                )
         with pytest.raises(NotFoundError, match="cannot be restored"):
             lifecycle.undo(shop, None, actor=ADA, dry_run=dry_run)
     assert modules_seen(shop)["1.0"] == "told"
