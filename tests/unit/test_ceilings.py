@@ -20,7 +20,7 @@ CEILINGS = {
     "src/hpcmod/images": 9962,  # trust checked by dry runs
     "src/hpcmod/modules": 5461,  # doctor asks eb as install does; packages that a job chooses; own commands inside
     "src/hpcmod/compat": 3439,
-    "src/hpcmod/catalogue": 12318,  # what a group may see; added files; cures; publishing again changes nothing
+    "src/hpcmod/catalogue": 12323,  # what a group may see; added files; cures; publishing again changes nothing
     "src/hpcmod/jobs": 3392,  # packages in scripts, compared by --rerun; retired containers; own copies; requeued jobs
     "src/hpcmod/doctor": 1903,  # doubtful values of new profiles
     "src/hpcmod/packages": 6936,  # undo of --use, drop by path, cures with the version; what add leaves behind
@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1366,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 54253,  # scripts that break six new rules of lint; what an admin and a student met
+    "tests/unit": 54259,  # scripts that break six new rules of lint; what an admin and a student met
     "docs": 122,
     "docs/examples": 516,
     "docs/explanation": 1076,  # locks on full disks; how to add an option, a rule

@@ -79,6 +79,8 @@ def compat(image: str, site: str | None, as_json: bool) -> None:
     else:
         record = find_copy(here, image).record
         path = Path(record.image.path)
+        if not record.image.path:
+            raise NotFoundError(f"{image}: its image was removed", "See: hpcmod ls")
     case = make_case(path, site_of(record, here.site, os.environ, asked=site, tell=tell), os.environ)
     verdict = judge(case, RULES)
     if as_json:

@@ -19,7 +19,7 @@ from hpcmod.catalogue.storage.usage import fold, read_counts
 from hpcmod.catalogue.values.usage import Count, add_up
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_json, print_table, tell
-from hpcmod.core.errors import BadInputError
+from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.machine import load_site
 
 
@@ -104,6 +104,9 @@ def usage(flags: UsageFlags) -> None:
     if flags.as_json:
         print_json(UsageList(rows))
     elif not rows:
+        name, _, version = flags.name.partition("/")
+        if (name and not catalogue.versions(name)) or (version and not catalogue.find(name, version)):
+            raise NotFoundError(f"{flags.name} is not in the catalogue {catalogue.directory}", "See: hpcmod ls")
         tell("no loads counted")
     else:
         columns = ["module", "month", *["group"] * by_group, *["user"] * flags.users, "loads", "last"]

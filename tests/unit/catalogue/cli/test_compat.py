@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -43,15 +44,18 @@ def test_the_verb_prints_findings_and_verdict_and_exits_with_one_where_it_refuse
         ("Tool/1.1", "Tool/1.10"),
         ("Tool/1.10", "Tool/1.10"),
         ("Tool/1.2", "no version 1.2 of Tool in any catalogue"),
+        ("Tool/1.0", "Tool/1.0: its image was removed"),
         ("tol", "Did you mean Tool?"),
     ],
 )
 def test_a_container_is_meant_as_by_other_commands(tmp_path: Path, name: str, meant: str) -> None:
     top = tmp_path / "catalogue"
-    make_catalogue(top, make_record("Tool/1.9", aliases=("stable",)), make_record("Tool/1.10"))
-    for module in ("Tool/1.9", "Tool/1.10"):
+    versions = ("Tool/1.0", "Tool/1.9", "Tool/1.10")
+    make_catalogue(top, *(make_record(one, aliases=("stable",) if one == "Tool/1.9" else ()) for one in versions))
+    for module in versions:
         install(top, module)
         make_stack(top / "software" / module / "x.sif", GOOD)
+    shutil.rmtree(top / "software/Tool/1.0")
     done = hpcmod("compat", name, HPCMOD_CATALOGUE=str(top), MODULEPATH="", HOME=str(tmp_path))
     image = top / "software" / meant / "x.sif"
     assert done.stdout.splitlines()[-1:] == [f"ok: {image} on generic"] if image.exists() else meant in done.stderr
