@@ -27,7 +27,7 @@ CEILINGS = {
     "src/hpcmod/building": 2726,  # an image with a compression of your own is another one
     "src/hpcmod/notebooks": 1231,  # Ctrl-C without a traceback
     "src/hpcmod/runs": 7096,  # ranks of stacks without labels; refusals in any rank; requeued jobs
-    "src/hpcmod/lint": 2600,  # ~ in quotes, and variables of Slurm whose option is missing
+    "src/hpcmod/lint": 2598,  # placeholders by their form, installs in jobs, more programs that run once
     "src/hpcmod/importing": 2195,
     "tests": 4865,
     "tests/bench": 1110,
@@ -36,16 +36,16 @@ CEILINGS = {
     "tests/faults": 1845,
     "tests/fuzz": 700,
     "tests/integration": 12490,  # verbs for a restricted image; published packages; own commands, retired ones
-    "tests/jobs": 2610,
+    "tests/jobs": 2541,
     "tests/logs": 1366,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 54259,  # scripts that break six new rules of lint; what an admin and a student met
+    "tests/unit": 54299,  # scripts with placeholders and installs for lint; what an admin and a student met
     "docs": 122,
     "docs/examples": 516,
     "docs/explanation": 1076,  # locks on full disks; how to add an option, a rule
     "docs/how-to": 4340,  # what eb says after an environment was activated; restricted and retired containers
-    "docs/reference": 1774,  # settings that only in-environment reads
+    "docs/reference": 1765,  # settings that only in-environment reads
     "docs/tutorial": 350,
     "runscripts": 6530,  # what wrappers read only if needed is in files of its own
     "easyblocks": 609,

@@ -114,14 +114,15 @@ class ScriptContext:
                 names |= set(words[1:2])
             if {"read", "mapfile", "readarray", "getopts", "printf"} & set(words[:3]):
                 names |= {word for word in words if word.isidentifier()}
-        return names | set(re.findall(r"\$\{(\w+):?[=?]", self.text)) | set(re.findall(r"\b(\w+)\+?=\(", self.text))
+        sets = r"\$\{(\w+):?[=?]|\b(\w+)\+?=\(|\(\( *(\w+) *(?:[-+*/]?=[^=]|\+\+|--)"
+        return names | {name for names in re.findall(sets, self.text) for name in names}
 
     @cached_property
     def unset(self) -> tuple[tuple[str, int], ...]:
         """Return variables that a shell expands but the script does not set: each once, where it is first used."""
         first: dict[str, int] = {}
         for call in (call for call in self.calls if "branch" not in call.places):
-            for word in call.words:
+            for word in (*call.words, *(Word(name, call.line) for name in call.outputs)):
                 text = re.sub(r"'[^']*'", "", word.text) if not call.inner and word.text[:1] != '"' else word.text
                 for match in _USED.finditer(text):
                     name, default = match[1] or match[3], match[2] or ""

@@ -57,6 +57,10 @@ TOOLS: basename cat cd chmod cp date dirname du echo env exit free grep head hos
   false awk cut tr find xargs sacct squeue scancel sstat seff sbcast which type id whoami tree curl wget python-config
   numactl taskset stat getfattr lfs cmp diff gzip gunzip zip unzip sha256sum md5sum jq sync disown eval select_gpu
   pkill
+SERIAL: R Rscript julia matlab octave java perl gmx STAR samtools bcftools bedtools fastqc multiqc trim_galore cutadapt
+  fastp deduplicate_bismark Trinity minimap2 spades.py megahit kraken2 blastn blastp blastx makeblastdb gatk picard
+  salmon kallisto featureCounts seqtk vcftools plink plink2 angsd iqtree iqtree2 mafft diamond prokka flye canu busco
+  cellranger mosdepth xvfb-run nvprof stringtie
 READ: APPTAINER_CACHEDIR CUDA_VISIBLE_DEVICES DYLD_LIBRARY_PATH HF_DATASETS_CACHE LD_LIBRARY_PATH MASTER_ADDR
   MKL_NUM_THREADS NCCL_DEBUG NCCL_IB_DISABLE NCCL_SOCKET_IFNAME NUMEXPR_NUM_THREADS OMP_NUM_THREADS OMP_PROC_BIND
   OPENBLAS_NUM_THREADS PYTHONPATH PYTORCH_CUDA_ALLOC_CONF SINGULARITY_CACHEDIR SRUN_CPUS_PER_TASK
@@ -79,4 +83,5 @@ OF_OPTIONS = _PAIRS["OF_OPTIONS"]  # variables that follow from options
 OF_OTHER_SCHEDULERS = _PAIRS["OTHERS"]  # variables of PBS and Grid Engine, each with that of Slurm
 TOOLS = {*_WORDS["TOOLS"]}
 """Utilities that a script runs: one core is enough for them, and they need no libraries of the user."""
+SERIAL = {*_WORDS["SERIAL"]}  # programs that run on one node
 READ = {*_WORDS["READ"]}  # variables that programs read, and that are often misspelt

@@ -13,7 +13,7 @@ _DIRECTIVE = "#SBATCH"
 _WORD = re.compile(r"(?:[^\s\"']|\"[^\"]*\"|'[^']*'|[\"'])+")
 _SHELL = re.compile(r"#!.*\b(?:ba|da|k)?sh\b|(?!#!)")
 """First line of what bash can read: a script for the C shell or Python is not read as one."""
-_TEMPLATE = re.compile(r"<%[=\s-]|\{% .*%\}|^@\(|^#SBATCH .*@[A-Z]\w+@", re.MULTILINE)  # of brew, Jinja, simfactory
+_TEMPLATE = re.compile(r"(?m)<%[=\s-]|\{% .*%\}|\{\{[?#=~]|^@\(|^#SBATCH .*@[A-Z]\w+@")  # of brew, Jinja, simfactory
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def read_batch_script(text: str) -> BatchScript:
     given_texts = [(number, line[len(_DIRECTIVE) :].partition("#")[0]) for number, line in read]
     worded = ([Word(word, number) for word in _WORD.findall(text)] for number, text in given_texts)
     directives = [read_options(words, SLURM_SHORT, SLURM_FLAGS) for words in worded]
-    commands = read_shell_commands(text) if is_shell else ()
+    commands = read_shell_commands(text) if is_whole else ()
     words = (word for command in commands for word in command.words if re.search(r"[\"']|<<", word.text))
     texts = [(word.line, word.text.count("\n")) for word in words if "\n" in word.text]
     texts += [(each.line, each.text.count("\n") + 1) for command in commands for each in command.documents]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.lint.jobs.reading.calls import Call
-from hpcmod.lint.jobs.reading.context import Fault, ScriptContext
+from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, Fault, ScriptContext
 from hpcmod.lint.jobs.reading.names import TOOLS
 from hpcmod.machine.values.site import RUNTIMES
 
@@ -16,6 +16,14 @@ _NO_SIF = re.compile(r"(?:docker|oras|library|shub|https?)://|(?:docker-archive|
 _BINDS = ("SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAINER_BINDPATH")
 _DEFAULT = r"\$\{[^}]{0,200}\}"
 _NO_GPU = TOOLS | {"pip", "pip3", "huggingface-cli", "hf", "samtools"}
+
+
+_INSTALLS = re.compile(
+    r"(?:\S*python[\d.]* -m )?(?:pip[\d.]* install(?! (?:-e |--editable )?[./])|"
+    r"(?:conda|mamba|micromamba) (?:env )?(?:install|create))\b"
+)
+_WORKS = r"^(?:python[\d.]*|torchrun|accelerate|deepspeed)\b(?!.* (?:-c|--version)\b).*\.py\b"
+_OF_ITS_OWN = r"TMP|/tmp|--no-index|mktemp|container-image|setup\.py|-m venv|virtualenv"
 
 
 def module_variable(call: Call) -> str:
@@ -72,13 +80,6 @@ def rule_literal_sif(job: ScriptContext) -> Iterator[Fault]:
             yield image.line, "the variable is not expanded in single quotes", 'Write "$SIF".'
 
 
-def rule_not_an_image(job: ScriptContext) -> Iterator[Fault]:
-    for image, call in job.images:
-        if call.container and re.match(r"\.?/[^:$,]*(?::/|,)", image.plain) and "://" not in image.plain:
-            problem = f"{call.container.verb} takes {image.plain}, a bind path, as the image"
-            yield image.line, problem, f"Write --bind {image.plain}."
-
-
 def rule_registry_image(job: ScriptContext) -> Iterator[Fault]:
     for image, call in job.images:
         reference = job.expand(image.plain)
@@ -96,7 +97,7 @@ def rule_no_container(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_nothing_in_container(job: ScriptContext) -> Iterator[Fault]:
     for image, call in () if job.placeholders else job.images:
-        if call.container and call.container.verb == "exec" and not call.program and not call.inner:
+        if call.container and call.container.verb == "exec" and not call.inner and call.words[-1] is image:
             problem = f"exec without a program: it fails, and later lines do not run in {image.plain}"
             yield call.line, problem, "Put the program after the image, on the same line."
 
@@ -124,6 +125,15 @@ def rule_install_in_job(job: ScriptContext) -> Iterator[Fault]:
                 problem = f"{many} tasks run pip install at the same time, in a read-only image or one home directory"
             cure = "Install packages once, before the job: `hpcmod add`, or your own venv."
             yield call.program[0].line, problem, cure
+
+    several = re.search(r"\d[-,]\d", array.value) if (array := job.option("array")) else None
+    whole = [call for call in job.own if not call.places and (several or job.option(*GPU_OPTIONS))]
+    calls = [call for call in whole if _INSTALLS.match(call.arguments()) and not call.container]
+    works = [call for call in whole if call not in calls and re.search(_WORKS, call.arguments())]
+    if calls and works and works[-1].line > calls[0].line and not re.search(_OF_ITS_OWN, job.body):
+        effect = "by all tasks at once, in one environment" if several else "while the GPUs of the job wait"
+        cure = "Install them once, before sbatch, in an environment that the job activates."
+        yield calls[0].line, f"packages are installed at each start, {effect}", cure
 
 
 def rule_bind_target(job: ScriptContext) -> Iterator[Fault]:

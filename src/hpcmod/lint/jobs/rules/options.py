@@ -23,15 +23,23 @@ _FORMS = (
     ("array", rf"{_TASKS}(?:,{_TASKS})*(?:%\d+\]?)?", "a list of task numbers", "FIRST-LAST"),
     ("mail-type", rf"(?:.*,)?{_EVENT}(?:,.*)?", "an event of Slurm", "BEGIN,END,FAIL"),
 )  # options: names, how sbatch reads a value, in words, and an example. Tried with sbatch 22.05
-_FILLED_IN = re.compile(r"[$!{]|@\w+@|@<|__|%\(|%\w+%|XXX|xxx|[= ]_\w+_|=#|\s=|=\s+\S|\s\(\d+\)!?$")
+_FILLED_IN = re.compile(r"[$!{]|@\w+@|[= ]@[A-Z]|@<|__|%\(|%\w+%|X+[a-z]\w*XXX|[= ]_\w+_|=#|\s=|=\s+\S|\s\(\d+\)!?$")
 """A directive that a program completes, that another rule reports, or that a page explains by a number."""
 _LEFT = re.compile(
-    r"<[^<>@]+>|(?<![a-z])your[_-]?(?:\w+[_-])?(?:account|project|allocation|qos|partition|group)|change_?me|fixme|"
-    r"\w+_of_your_choice|insert_your_\w+|(?<!\w)/path/to(?=/|$)",
-    re.IGNORECASE,
+    r"(?i)<[^<>@]+>|(?<![a-z])your[_-]?(?:\w+[_-])?(?:account|project|allocation|qos|partition|group|name|pi\b)\w*|"
+    r"change_?me|fixme|placeholder|\w+_of_your_choice|(?:insert|enter|replace)_(?:your|here)\w*|[_-]here\b|"
+    r"(?<![a-z\d])[a-z]?x{3,}(?![a-z\d])|(?<!\w)/path(?:/to)?(?=/|$)"
 )
+_NAMES = {"account": r"account|project|allocation|def-\w*user", "partition": "partition", "qos": "qos"}
+_CALLED = r"\[[a-z].*|(?:(?:my|an?|some)[_-]?)?(?:{})(?:[_-]?(?:name|id|code|string|number))?"
+"""An account or a partition that is only called so."""
 _FREE = {"job-name", "comment", "mail-user"}
-_NOBODY = re.compile(r"<[^<>@]+>|^your[._-]?(?:e?-?mail|name|net_?id|adr?dress|@)|^(?:netid|username|name)@", re.I)
+_NOBODY = re.compile(
+    r"(?i)<[^<>@]+>|^\[|(?<![a-z])your[._-]?(?:e?-?mail|name|net_?id|adr?dress|@|own)|(?:user|email|name)_here|"
+    r"^(?:(?:some|my)?[._-]?(?:user|e?-?mail)(?:[._-]?(?:name|id|e?mail|address))?|[a-z]*net_?id|uniqname|example|name|"
+    r"first(?:name)?[._]last(?:name)?|me(?=@(?!exam))|someone|nobody|x{3,}|abc123|jdoe)@|"
+    r"@(?:x{3,}|(?:some|your|my)?[_-]?domain)\b|^(?:(?:my|user)?[_-]?e?-?mail(?:[_-]?address)?|x{3,}|username)$"
+)
 _MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 _MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 _MISSPELT = re.compile(
@@ -39,7 +47,7 @@ _MISSPELT = re.compile(
     r"#sbatch\s+-(?:-\S+|\w ?\S+)\s*(?:#|$)"
 )
 _APART = re.compile(r"[ \t]*#[ \t]+SBATCH[ \t]+-")  # often switched off: a mistake only if sbatch reads no other
-_TEMPLATE = re.compile(r"^(?:\.\.\.|@\w+@|%?[{(][\w.]+[)}]s?|# THIS FILE IS A TEMPLATE.*)$", re.MULTILINE)
+_TEMPLATE = re.compile(r"(?m)^(?:\.\.\.|@\w+@|%?[{(][\w.]+[)}]s?|# THIS FILE IS A TEMPLATE.*|.*['\"]#!/bin/\w+)$")
 _DOCUMENT = re.compile(r"^(?!.*\(\().*<<-?[ \t]*['\"\\]?([A-Za-z_]\w*)", re.MULTILINE)
 _OF_TEMPLATES = re.compile(r"\$\{(?!(?:HOME|USER|LOGNAME|PWD|SCRATCH|WORK|SLURM_\w+)\})(\w+)\}")
 """A variable that is filled in before the script is submitted, if there are several: no shell has it by itself."""
@@ -72,6 +80,7 @@ def rule_unknown_option(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
     lines = [line.partition(" #")[0] for line in job.script.lines]
+    is_template = sum(re.fullmatch("[A-Z_]{4,}", option.value) is not None for option in job.script.options) > 2
     for option in job.script.options:
         line = lines[option.line - 1]
         is_name = option.name != "mail-type" and re.fullmatch("[A-Z_]{3,}", option.value)  # that a program replaces
@@ -81,9 +90,12 @@ def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
             yield option.line, problem, "Add the value, or remove the line."
         elif problem and not _FILLED_IN.search(line) and "=" not in option.value.removeprefix("gpu="):
             yield option.line, f"--{option.name}={option.value}{problem}", f"Write {right}."
-        elif option.name not in _FREE and not _FILLED_IN.search(re.sub("<X+>", "", line)):
+        elif not option.value and option.name in _NAMES:
+            yield option.line, f"--{option.name} has no value, which is still to be written", "Write it."
+        elif option.name not in _FREE and not _FILLED_IN.search(line):
             named = option.value.rpartition("/")[0] if option.name in ("output", "error") else option.value
-            for left in _LEFT.findall(named)[:1]:
+            called = option.name in _NAMES and re.fullmatch(_CALLED.format(_NAMES[option.name]), named, re.IGNORECASE)
+            for left in [named] if called and not (is_name and is_template) else _LEFT.findall(named)[:1]:
                 yield option.line, f"--{option.name}: {left} is still to be replaced", "Write the value itself."
     for word in job.script.strays[:1]:
         if lines[word.line - 1].isascii() and not _FILLED_IN.search(lines[word.line - 1]):
@@ -160,6 +172,13 @@ def rule_repeated_option(job: ScriptContext) -> Iterator[Fault]:
             problem = f"--{option.name}={option.value} replaces --{option.name}={before.value} of line {before.line}"
             yield option.line, problem, f"Remove one of the two{', or call it --error' * (option.name == 'output')}."
 
+    events = [option for option in job.script.options if option.name == "mail-type"]
+    told = {*re.findall(r"\w+", events[-1].value.upper() if events else "ALL")}
+    lost = {word for option in events for word in re.findall(r"[A-Z]\w+", option.value.upper())} - told - {"NONE"}
+    if lost and not told & {"ALL", "NONE"}:
+        problem = f"since Slurm 25.05 only the last --mail-type counts: no mail at {', '.join(sorted(lost))}"
+        yield events[-1].line, problem, f"Write one line: --mail-type={','.join(option.value for option in events)}"
+
 
 def rule_log_directory(job: ScriptContext) -> Iterator[Fault]:
     made: set[PurePath] = set()
@@ -194,7 +213,7 @@ def rule_array_log(job: ScriptContext) -> Iterator[Fault]:
     array, option, mode = job.option("array"), job.option("output"), job.option("open-mode")
     if not array or not option or re.fullmatch(r"\d+|(\d+)-\1|.*%1", array.value) or (mode and mode.value[:1] == "a"):
         return
-    if not re.search(r"%[0-9]*[aAjJu]|/dev/null", option.value):
+    if not re.search(r"%[0-9]*[aAjJu]|/dev/null|[][<{$]", option.value):
         stem, dot, ending = option.value.rpartition(".")
         name = f"{stem}-%A_%a.{ending}" if dot and "/" not in ending else f"{option.value}-%A_%a"
         problem = f"all tasks of the array write to {option.value} at the same time"
@@ -222,7 +241,8 @@ def rule_too_many_cpus(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_no_shebang(job: ScriptContext) -> Iterator[Fault]:
-    if job.script.options and not job.script.lines[0].startswith("#!"):
+    merged = job.script.lines[0].startswith("<<<<<<<") and "#SBATCH" in job.text
+    if (job.script.options or merged) and not job.script.lines[0].startswith("#!"):
         yield 1, "the first line does not name a shell: sbatch refuses the script", "Begin with #!/bin/bash."
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from hpcmod.jobs.values.masks import cpu_masks
 from hpcmod.lint.jobs.reading.calls import Call, Variable
 from hpcmod.lint.jobs.reading.context import (
     GPU_OPTIONS,
@@ -16,13 +15,12 @@ from hpcmod.lint.jobs.reading.context import (
     is_unescaped,
     launchers_of,
 )
-from hpcmod.lint.jobs.reading.names import READ, TOOLS
+from hpcmod.lint.jobs.reading.names import READ, SERIAL, TOOLS
 from hpcmod.lint.jobs.rules.container import module_variable
 
 _OF_A_TASK = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
 _NUMBERS_NODES = re.compile(r"--rdzv[-_]backend[= ]+[\"']?(?:c10d|etcd)")
 """Torchrun then numbers the nodes itself, and ignores --node-rank."""
-_DEVICE_OF_RANK = re.compile(r"(?:--(?:gpu|device|local[-_]rank)[= ]|\bcuda:)\\?\$\{?(?:SLURM_LOCALID|LOCAL_RANK)\b")
 _STARTERS = {"srun", "ssh", "pdsh", "clush", "parallel"}
 _ADDRESSES = (
     (r"\$\{?SLURM_(?:JOB_|STEP_)?NODELIST\}?", "a host list is not a host: nid[001-002]"),
@@ -64,11 +62,12 @@ _CALLED = re.compile(r"^'[^']*[`(]\s*(scontrol|squeue)\b|\\(?:`|\$\()\s*(scontro
 """What the batch shell does not expand."""
 _STARTS_RANKS = re.compile(
     r"srun|mpi|i?brun\b|aprun|prun\b|ssh|NODELIST|NODEFILE|hosts|NTASKS|NPROCS|NNODES|NUM_NODES|launch|distributed|"
-    r"deepspeed|accelerate|parallel\b|snakemake|nextflow|\bray\b|dask|spark|sbatch|\base\b|vasp|(?:run|submit|workflow)\w*\.py",
+    r"deepspeed|accelerate|parallel\b|snakemake|nextflow|\bray\b|dask|spark|sbatch|\base\b|vasp|deepy|"
+    r"(?:run_|submit|workflow)\w*\.py",
     re.IGNORECASE,
 )  # signs that something starts several programs, or reads how many were requested
-_ON_ONE_NODE = re.compile(r"python[\d.]*|R|Rscript|matlab|gmx|STAR|bwa|hisat2|bowtie2|samtools|fastqc")
-_SETUP = TOOLS | {"", "conda", "mamba", "deactivate", "git", "pip", "pip3", "nvcc"}
+_ON_ONE_NODE = re.compile(r"python[\d.]*|bwa.*|hisat2.*|bowtie2?.*|bismark.*|TransDecoder.*|.*\.(?:out|x|exe)")
+_SETUP = TOOLS | {"", *re.findall(r"\w+", "conda mamba deactivate git pip pip3 nvcc shopt scp rmmod paste virtualenv")}
 MPIRUN = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
 
 
@@ -110,29 +109,6 @@ def rule_changing_port(job: ScriptContext) -> Iterator[Fault]:
             yield variable.line, f"MASTER_PORT={variable.value}: {problem}", cure
 
 
-def rule_mask_reserved(job: ScriptContext) -> Iterator[Fault]:
-    kind = job.node_type
-    for call in job.steps if kind else ():
-        taken = sorted(set(kind.reserved_cores) & _bound_cores(job, call)) if kind else ()
-        if kind and taken:
-            problem = f"core {taken[0]} is reserved for the system on node type {kind.name}: no job may use it"
-            full = job.ranks_per_node(call) == kind.gpus and kind.gpu_cores
-            cure = f"--cpu-bind=mask_cpu:{','.join(cpu_masks(kind, kind.gpus))}" if full else "Remove these cores."
-            yield call.line, problem, cure
-
-
-def _bound_cores(job: ScriptContext, call: Call) -> set[int]:
-    option = job.option("cpu-bind", call=call)
-    bound = job.expand(option.value) if option else ""
-    listed = re.search(r"map_cpu[:=]([\d,]+)", bound)
-    masks = re.search(r"mask_cpu[:=](.+)", bound)
-    cores = {int(core) for core in listed[1].split(",") if core} if listed else set()
-    for mask in masks[1].split(",") if masks else ():
-        number = int(mask, 16) if re.fullmatch(r"(?:0x)?[0-9a-fA-F]+", mask) else 0
-        cores |= {core for core in range(number.bit_length()) if number >> core & 1}
-    return cores
-
-
 def rule_refused_launcher(job: ScriptContext) -> Iterator[Fault]:
     unwanted = job.site.launcher.unwanted
     for call in filter(is_distributed, job.calls):
@@ -171,16 +147,6 @@ def rule_early_expansion(job: ScriptContext) -> Iterator[Fault]:
                 yield command.line, problem, "srun --output=%x-%j-%t.log writes one file for each task."
 
 
-def rule_device_of_rank(job: ScriptContext) -> Iterator[Fault]:
-    steps = {call.line for call in job.steps}
-    for call in (call for call in job.calls if call.line in steps):  # what a shell in a step starts, too
-        ours = call.name == "conda-python-distributed" and job.site.gpu.per_rank == "one"
-        if _DEVICE_OF_RANK.search(call.arguments()) and (ours or job.sees_one_gpu(call)):
-            steps.discard(call.line)
-            more = "." if ours else ", or request --gpus-per-node instead of --gpus-per-task."
-            yield call.line, "each rank of this step sees one device, number 0", f"Use device 0{more}"
-
-
 def _seen(variable: Variable) -> str:
     return re.sub(r"(?:SINGULARITYENV|APPTAINERENV)_", "", variable.name)
 
@@ -208,20 +174,6 @@ def rule_unknown_setting(job: ScriptContext) -> Iterator[Fault]:
         elif variable.exported and variable.name not in READ and f"${variable.name}" not in job.text:
             for right in get_close_matches(variable.name, READ, 1, 0.93):
                 yield variable.line, f"{variable.name} looks like {right}, and no program reads it", f"Write {right}."
-
-
-def rule_device_twice(job: ScriptContext) -> Iterator[Fault]:
-    by_rocr = any("ROCR_VIS" in variable.name and "LOCALID" in variable.value for variable, _ in job.settings)
-    for variable, call in job.settings:
-        name = _seen(variable)
-        if not (name.endswith("_VISIBLE_DEVICES") and re.search(r"SLURM_(?:LOCALID|PROCID)", variable.value)):
-            continue
-        if variable.in_step and job.sees_one_gpu(call):
-            problem = f"with one GPU per task each rank sees one device, number 0: {name}={variable.value} hides it"
-            yield variable.line, problem, "Remove it: Slurm gives each rank its own GPU."
-        elif name == "HIP_VISIBLE_DEVICES" and by_rocr:
-            problem = "HIP_VISIBLE_DEVICES indexes ROCR_VISIBLE_DEVICES: with both, ranks above 0 have no GPU"
-            yield variable.line, problem, "Set only ROCR_VISIBLE_DEVICES."
 
 
 def is_python(call: Call) -> bool:
@@ -270,6 +222,13 @@ def rule_mpirun(job: ScriptContext) -> Iterator[Fault]:
         elif call.container and (job.number("nodes", call=call) or 1) > 1:
             problem = f"{name} in the container cannot start ranks on other nodes: all run on the first"
             yield line, problem, f"Write srun before {call.runtime}, and remove {name}."
+    tasks, text = job.ranks() or 0, job.body
+    for call in (call for call in job.own if call.name in MPIRUN and not re.search("oversub|-host|-machine", text)):
+        number = re.match(r"\S+ (?:--?[a-z-]+ )??-(?:np?|c) (\d+) ", call.arguments())
+        if number and int(number[1]) > tasks > 0 and call.srun is None and not job.option("overcommit"):
+            problem = f"{number[1]} ranks in a job of {tasks} task{'s' * (tasks > 1)}: Open MPI refuses to start them"
+            yield call.line, problem, f"Request --ntasks={number[1]}."
+            return
 
 
 def rule_idle_tasks(job: ScriptContext) -> Iterator[Fault]:
@@ -280,13 +239,16 @@ def rule_idle_tasks(job: ScriptContext) -> Iterator[Fault]:
     programs = [call for call in job.calls if call.name not in _SETUP]
     placed = job.option("nodes", "ntasks-per-node", "exclusive", "gpus-per-task", "nodelist", "mincpus")
     by_core = partition and partition.value in ("core", "node", "devcore")  # of UPPMAX: on one node
-    started = _STARTS_RANKS.search(job.body)
+    started = _STARTS_RANKS.search(re.sub(r"(?m)^[ \t]*(?:echo|printf|module|ml)\b[^>\n]*$", "", job.body))
     apart = len(programs) > 1 and any(call.background for call in programs)
-    if not programs or started or apart or not all(_ON_ONE_NODE.fullmatch(call.name) for call in programs):
+    known = all(call.name in SERIAL or _ON_ONE_NODE.fullmatch(call.name) for call in programs)
+    if not programs or started or apart or not known:
         return
-    each = job.option("ntasks-per-node", "tasks-per-node") or any(call.container for call in programs)
-    if nodes and (job.number("nodes") or 1) > 1 and not each:
-        yield nodes.line, f"{nodes.value} nodes, but {programs[-1].name} runs once, on the first", "Write --nodes=1."
+    kind = job.node_type
+    own = job.option("ntasks-per-node") and (kind.gpus if kind else job.asks_for_gpus())  # a framework that finds ranks
+    if nodes and (job.number("nodes") or 1) > 1 and not own and not any(call.container for call in programs):
+        problem = f"{nodes.value} nodes, but {programs[-1].name} runs once, on the first"
+        yield nodes.line, problem, "Write --nodes=1; for ranks on all nodes, srun before it."
     if option and (tasks := job.number("ntasks") or 1) > 1 and not (placed or by_core):
         problem = f"{tasks} tasks, perhaps on several nodes, but {programs[-1].name} runs once, on the first"
         yield option.line, problem, f"For threads, write --ntasks=1 --cpus-per-task={tasks}; for ranks, srun before it."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from itertools import accumulate
 from posixpath import commonprefix
 
@@ -22,11 +21,18 @@ _FOR_PROGRAMS = re.compile(
     r"HF_(?:HOME|TOKEN|(?:HUB|DATASETS)_\w+)|PYTHON[A-Z]+|PERL5LIB|XLA_FLAGS|(?:MKL|OPENBLAS|NUMEXPR)_NUM_THREADS|"
     r"(?:SCOREP|KMP|I_MPI|OMPI_MCA|TF|JAX|JULIA|CUBLAS)_\w+"
 )
-_PATH_LEFT = re.compile(r"(?<![\w.}/-])/?(?:full/)?path/to/[^\s\"':]*|/your/path\b[^\s\"':]*", re.IGNORECASE)
+_PATH_LEFT = re.compile(
+    r"(?i)(?<![\w.}/$-])/?(?:full/|absolute/)?path/to(?:/[^\s\"':]*|$)|(?<![\w.}/-])/path/[^\s\"':]+|"
+    r"/your[_-]?\w*\b[^\s\"':]*|(?<![\w.{$-])your_(?!own)\w+(?!\w*[=}])|(?-i:(?<![\w.{$-])YOUR[_-]?[A-Z]\w+(?!\w*[=}])|"
+    r"(?<=/)(?:NETID|USERNAME|PROJECT_?(?:ID|NAME))(?=/|$)|CHANGE_?ME|REPLACE[_-](?:ME|PWD)|\bPLACEHOLDER\b|\bFIXME\b|"
+    r"INSERT_[A-Z_]+)|[_-]go(?:es)?[_-]here\b|(?<=/)x{3,}(?=/|$)|(?<=[/='\"])<[a-z][\w .-]*>(?=/)|/<[a-z][\w .-]*>|"
+    r"^\w+=[\"']<[a-z][\w ./-]*>[\"']$|\[(?:your|path|insert|user|project|name)[\w .-]*\]"
+)
 _OF_OPTIONS = {"SLURM_CPUS_PER_TASK", "SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_NODE", "SLURM_GPUS_PER_NODE"}
 _OF_SCRIPTS = re.compile(
     r"(?:SINGULARITY|APPTAINER)_(?:IMAGE|FILE|PATH|SIF|CONTAINER|CMD|EXEC|ARGS|OPTS|OPTIONS)\w*|\w+_SIF|NCCL_TESTS?_\w+"
 )
+_SHOWS = {"echo", "printf", "sed", "grep", "awk", "perl", "mktemp", "read", "cat"}
 _OWN_DIRECTORY = re.compile(
     r"dirname\s+(?:--\s+)?[\"']?\$(?:0\b|\{0\}|\{?BASH_SOURCE)|"
     r"(?:readlink|realpath)\s[^()]*\$\{?(?:0\b|BASH_SOURCE)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/"
@@ -36,6 +42,7 @@ _THREADS = re.compile(
     r"^(?:bwa|bwa-mem2|minimap2|spades\.py|fastqc|megahit|kraken2|flye|prokka) .*?-t (\d+) |"
     r"^(?:hisat2|bowtie2?|salmon|tophat2?|fasterq-dump|julia) .*?-p (\d+) |^samtools .*?-@ ?(\d+) "
 )
+_BRINGS_CONDA = re.compile(r"(?i)conda|mamba|forge|python|torch|tensor|opence|restore|^r$|\$")  # modules
 _TASK = r"\$?\{?(?:SLURM_ARRAY_TASK_ID)\}?"
 _SETS_NOTHING = re.compile(r"activate|conda\.sh|/init/|modules\.sh|setvars")
 _STARTS_JOBS = {"nextflow", "snakemake", "cromwell"}
@@ -61,8 +68,9 @@ def rule_syntax(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_placeholder(job: ScriptContext) -> Iterator[Fault]:
-    words = [word for call in job.own if call.name not in ("echo", "printf") for word in call.words]
-    for word in [word for word in words if _PATH_LEFT.search(word.text)][:1]:
+    calls = (call for call in job.own if call.name not in _SHOWS and call.line not in job.placeholders)
+    words = [word for call in calls for word in call.words]
+    for word in [word for word in words if _PATH_LEFT.search(word.text) and not re.search(r"\$\(|`", word.text)][:1]:
         yield word.line, f"{word.text[:60]} is still to be replaced", "Write the path itself, here and below."
 
 
@@ -159,7 +167,7 @@ def rule_script_directory(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_conda_activate(job: ScriptContext) -> Iterator[Fault]:
     reads = job.sources or re.search(r"BASH_ENV|\A#!.*(?:zsh|\s-\w*[li]|--login)|^\s*uenv\b", job.text, re.MULTILINE)
-    loads = any(re.search(r"conda|mamba|forge|python|torch|tensor|restore|^r$|\$", name, re.I) for _, name in job.loads)
+    loads = [name for _, name in job.loads if _BRINGS_CONDA.search(name)]
     calls = [call for call in job.own if re.match(r"(?:conda|mamba|micromamba) activate\b", call.arguments())]
     for call in calls[:1] if job.script.options and not reads and not loads else ():
         problem = "conda activate is a function of interactive shells, which a batch script does not have"
@@ -170,7 +178,7 @@ def rule_lost_status(job: ScriptContext) -> Iterator[Fault]:
     for before, call in zip(job.own, job.own[1:]):
         between = "\n".join(job.script.lines[before.line - 1 : call.line - 1])
         kept = r"(?:local|export|declare|readonly)[ \t]+\w+=\"?(?:\$\((?!\()|`)[^\n]*"  # its own status, always 0
-        told = re.fullmatch(rf"[ \t]*(?:echo\b[^;&|\n]*|date|wait|{kept})[ \t]*(?:\n[ \t]*(?:#.*)?)*", between)
+        told = re.fullmatch(rf"[ \t]*(?:echo\b(?:[^;&|>\n]|>>)*|date|wait|{kept})[ \t]*(?:\n[ \t]*(?:#.*)?)*", between)
         if told and any("$?" in re.sub(r"'[^']*'", "", word.text) for word in call.words):
             problem = f"$? is the status of {before.words[0].plain} here, and not of the program above it"
             yield call.line, problem, "Write status=$? right after the program, and use $status."
@@ -240,27 +248,19 @@ def rule_array_index(job: ScriptContext) -> Iterator[Fault]:
         yield array.line, f"--array={array.value} has a task 0, and no file has a line 0", "Begin the array with 1."
 
 
-def rule_removed_log(job: ScriptContext) -> Iterator[Fault]:
-    given = [option.value for name in ("output", "error") if (option := job.option(name))]
-    logs = [re.sub(r"%\d*\w", "1", log) for log in (given if job.option("output") else [*given, "slurm-%j.out"])]
-    for call in job.own:
-        if call.name in ("cd", "pushd") or call.name not in TOOLS | {""}:  # a program may copy it before
-            return
-        for path in [word.plain.removeprefix("./") for word in call.program[1:]] if call.name == "rm" else ():
-            if any(log.count("/") == path.count("/") and fnmatchcase(log, path) for log in logs) and not call.places:
-                problem = f"rm {path} also removes the log of this job, which Slurm writes from the start"
-                yield call.line, problem, "Remove old logs before sbatch."
-
-
 def rule_misspelt_variable(job: ScriptContext) -> Iterator[Fault]:
     given = {variable.name for variable, _ in job.settings} | set(re.findall(r"\b(\w+)\+?=", job.text)) | VARIABLES
     exports = ((name, call.line) for call in job.own for name in call.exports)
     reads = (call for call in job.own if call.name in ("source", ".", "eval"))
     until = min((call.line for call in reads if not _SETS_NOTHING.search(call.arguments())), default=len(job.text))
+    said: set[int] = set()
     for name, line in (*job.unset, *exports):
         copies = {variable.name for variable, _ in job.settings if re.search(rf"\$\{{?{name}\b", variable.value)}
         near = [other for other in job.names - copies if _is_near(name, other)]
-        if near and line < until and name not in given and not re.search(rf"#.*\b{name}\b", job.text):
+        if name.islower() and len(name) > 3 and (name, line) in job.unset:  # a variable that was renamed
+            near = near or get_close_matches(name, [other for other in job.names - copies if other.islower()], 1, 0.75)
+        if near and line < until and not {name, line} & {*given, *said} and not re.search(rf"#.*\b{name}\b", job.text):
+            said.add(line)
             yield line, f"${name} is not set, but {near[0]} is", f"Write {near[0]}, if you mean that."
 
 
