@@ -27,7 +27,7 @@ CEILINGS = {
     "src/hpcmod/building": 2726,  # an image with a compression of your own is another one
     "src/hpcmod/notebooks": 1231,  # Ctrl-C without a traceback
     "src/hpcmod/runs": 7096,  # ranks of stacks without labels; refusals in any rank; requeued jobs
-    "src/hpcmod/lint": 2598,  # placeholders by their form, installs in jobs, more programs that run once
+    "src/hpcmod/lint": 2600,  # placeholders by their form, installs in jobs, more programs that run once
     "src/hpcmod/importing": 2195,
     "tests": 4865,
     "tests/bench": 1110,
@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1366,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 54299,  # scripts with placeholders and installs for lint; what an admin and a student met
+    "tests/unit": 54305,  # scripts with placeholders and installs for lint; what an admin and a student met
     "docs": 122,
     "docs/examples": 516,
     "docs/explanation": 1076,  # locks on full disks; how to add an option, a rule

@@ -292,6 +292,12 @@ DIRECTIVES = [
 ]
 
 SCRIPTS = [
+    ("--mail-user=%u@nyu.edu", "", ["mail-address"]),
+    ("-o ../log/%x/a.out", "A=../log/${SLURM_JOB_NAME}\nmkdir -p $A/b\n", ["log-directory"]),
+    ("-c 1 -n 1 --mem=1G", "snakemake --cores 12\n", ["too-many-threads"]),
+    ("-c 1 -n 1 --mem=1G", "snakemake --cores 12 --profile slurm\n", []),
+    ("-d afterok:$jobId -D $workDir\n#SBATCH -o $workDir/a", "", []),
+    ("-o $workDir/a", "", ["directive-variable"]),
     ("-A account -p partition --qos=[gpu]", "", ["bad-value"] * 3),
     ("-A projecta -p project -C [v100]", "", []),
     ("-A pi-[cnetid]XXXX\n#SBATCH -p", "", ["bad-value"] * 2),

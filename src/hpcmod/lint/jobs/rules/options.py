@@ -35,10 +35,10 @@ _CALLED = r"\[[a-z].*|(?:(?:my|an?|some)[_-]?)?(?:{})(?:[_-]?(?:name|id|code|str
 """An account or a partition that is only called so."""
 _FREE = {"job-name", "comment", "mail-user"}
 _NOBODY = re.compile(
-    r"(?i)<[^<>@]+>|^\[|(?<![a-z])your[._-]?(?:e?-?mail|name|net_?id|adr?dress|@|own)|(?:user|email|name)_here|"
+    r"(?i)<[^<>@]+>|^\[|^%u|(?<![a-z])your[._-]?(?:e?-?mail|name|net_?id|adr?dress|@|own)|(?:user|email|name)_here|"
     r"^(?:(?:some|my)?[._-]?(?:user|e?-?mail)(?:[._-]?(?:name|id|e?mail|address))?|[a-z]*net_?id|uniqname|example|name|"
     r"first(?:name)?[._]last(?:name)?|me(?=@(?!exam))|someone|nobody|x{3,}|abc123|jdoe)@|"
-    r"@(?:x{3,}|(?:some|your|my)?[_-]?domain)\b|^(?:(?:my|user)?[_-]?e?-?mail(?:[_-]?address)?|x{3,}|username)$"
+    r"@(?:x{3,}|abc|(?:some|your|my)?[_-]?domain)\b|^(?:(?:my|user)?[_-]?e?-?mail(?:[_-]?address)?|x{3,}|username)$"
 )
 _MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 _MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
@@ -49,7 +49,7 @@ _MISSPELT = re.compile(
 _APART = re.compile(r"[ \t]*#[ \t]+SBATCH[ \t]+-")  # often switched off: a mistake only if sbatch reads no other
 _TEMPLATE = re.compile(r"(?m)^(?:\.\.\.|@\w+@|%?[{(][\w.]+[)}]s?|# THIS FILE IS A TEMPLATE.*|.*['\"]#!/bin/\w+)$")
 _DOCUMENT = re.compile(r"^(?!.*\(\().*<<-?[ \t]*['\"\\]?([A-Za-z_]\w*)", re.MULTILINE)
-_OF_TEMPLATES = re.compile(r"\$\{(?!(?:HOME|USER|LOGNAME|PWD|SCRATCH|WORK|SLURM_\w+)\})(\w+)\}")
+_OF_TEMPLATES = re.compile(r"\$(?:\{(?!(?:HOME|USER|LOGNAME|PWD|SCRATCH|WORK|SLURM_\w+)\})|(?=[a-z]+[A-Z]))(\w+)")
 """A variable that is filled in before the script is submitted, if there are several: no shell has it by itself."""
 
 
@@ -199,13 +199,13 @@ def rule_log_directory(job: ScriptContext) -> Iterator[Fault]:
         elif re.search(r"%\d*[jJA]", directory) and not submits:
             problem = f"{directory} cannot exist before the job has its number, and Slurm does not create it"
             yield option.line, problem, "Use the number only in the name of the file."
-        elif PurePath(normpath(directory)) in made and not submits and not exists:
+        elif PurePath(normpath(directory.replace("%x", "$SLURM_JOB_NAME"))) in made and not submits and not exists:
             problem = f"{directory} is created by the job, but Slurm opens the log first: until it exists, jobs fail"
             yield option.line, problem, f"Run mkdir -p {directory} once, before sbatch."
 
 
 def _submitted(name: str) -> PurePath:
-    given = re.sub(r"\$\{\w+:?-(.*)\}", r"\1", name)
+    given = re.sub(r"\$\{\w+:?-(.*)\}", r"\1", name.replace("${SLURM_JOB_NAME}", "$SLURM_JOB_NAME"))
     return PurePath(normpath(re.sub(r"^\$(?:\{?(?:SLURM_SUBMIT_DIR|PWD)\}?|\(pwd\))(?:/+|$)", "", given) or "."))
 
 
@@ -289,7 +289,7 @@ def rule_misplaced_equals(job: ScriptContext) -> Iterator[Fault]:
 def rule_directive_variable(job: ScriptContext) -> Iterator[Fault]:
     names = {name for option in job.script.options for name in _OF_TEMPLATES.findall(option.value)} - job.names
     for option in job.script.options:
-        if len(names) > 3 and _OF_TEMPLATES.search(option.value):
+        if len(names) + sum(not name.isupper() for name in names) > 2 and _OF_TEMPLATES.search(option.value):
             continue
         given = f"--{option.name}={option.value}: no shell reads #SBATCH lines"
         if option.value.startswith("~/"):

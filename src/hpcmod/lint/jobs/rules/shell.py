@@ -45,6 +45,7 @@ _THREADS = re.compile(
 _BRINGS_CONDA = re.compile(r"(?i)conda|mamba|forge|python|torch|tensor|opence|restore|^r$|\$")  # modules
 _TASK = r"\$?\{?(?:SLURM_ARRAY_TASK_ID)\}?"
 _SETS_NOTHING = re.compile(r"activate|conda\.sh|/init/|modules\.sh|setvars")
+_ALONE = re.compile(r"snakemake (?!.*(?:--cluster|--profile|--slurm|--exec|--drmaa|-e |-j|--jobs))")  # on its own CPUs
 _STARTS_JOBS = {"nextflow", "snakemake", "cromwell"}
 _SIGNALS = {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP", "18": "CONT"}
 _MAY_START_STEPS = re.compile(r"srun|mpi(?:run|exec)|submitit|\bray\b|dask|parallel", re.IGNORECASE)
@@ -214,7 +215,8 @@ def rule_too_many_threads(job: ScriptContext) -> Iterator[Fault]:
     asked = [(variable.line, f"OMP_NUM_THREADS={job.expand(variable.value)} ") for variable in given]
     for call in (call for call in job.calls if call.name not in TOOLS and not call.of_srun("cpus-per-task")):
         match = _THREADS.search(f"{job.expand(call.arguments())} ")
-        asked += [(call.line, match[0])] if match and not {word.name for word in call.program} & _STARTS_JOBS else []
+        starts = {word.name for word in call.program} & _STARTS_JOBS and not _ALONE.match(call.arguments())
+        asked += [(call.line, match[0])] if match and not starts else []
     for line, option in asked:
         number = re.search(r"[ =](\d+) $", option)
         if number and int(number[1]) > cpus > 0:
