@@ -45,7 +45,7 @@ CEILINGS = {
     "docs/examples": 516,
     "docs/explanation": 1076,  # locks on full disks; how to add an option, a rule
     "docs/how-to": 4340,  # what eb says after an environment was activated; restricted and retired containers
-    "docs/reference": 1765,  # settings that only in-environment reads
+    "docs/reference": 1766,  # settings that only in-environment reads
     "docs/tutorial": 350,
     "runscripts": 6530,  # what wrappers read only if needed is in files of its own
     "easyblocks": 609,

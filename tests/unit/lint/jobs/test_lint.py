@@ -300,7 +300,7 @@ SCRIPTS = [
     ("-o $workDir/a", "", ["directive-variable"]),
     ("-A account -p partition --qos=[gpu]", "", ["bad-value"] * 3),
     ("-A projecta -p project -C [v100]", "", []),
-    ("-A pi-[cnetid]XXXX\n#SBATCH -p", "", ["bad-value"] * 2),
+    ("-A pi-[cnetid]\n#SBATCH -p", "", ["bad-value"] * 2),
     ("--account=\n#SBATCH -D /path/x --qos=naiss-XXXX", "", ["bad-value"] * 3),
     ("-n 2 -A ACCOUNT -p PARTITION -w NODELIST -t TIME", "", []),
     ("-N 2 -c 1", "./a.out\n", ["idle-tasks"]),

@@ -31,7 +31,7 @@ _LEFT = re.compile(
     r"(?<![a-z\d])[a-z]?x{3,}(?![a-z\d])|(?<!\w)/path(?:/to)?(?=/|$)"
 )
 _NAMES = {"account": r"account|project|allocation|def-\w*user", "partition": "partition", "qos": "qos"}
-_CALLED = r"\[[a-z].*|(?:(?:my|an?|some)[_-]?)?(?:{})(?:[_-]?(?:name|id|code|string|number))?"
+_CALLED = r".*\[[a-z].*|(?:(?:my|an?|some)[_-]?)?(?:{})(?:[_-]?(?:name|id|code|string|number))?"
 """An account or a partition that is only called so."""
 _FREE = {"job-name", "comment", "mail-user"}
 _NOBODY = re.compile(
