@@ -414,7 +414,7 @@ def test_the_commands_of_a_tool_are_on_path_and_on_its_pages(site: Site, tiny_si
     assert "env" not in site.record("3.1")["commands"]
 
     known = ("--name", "Toy", "--version", "3.2", "--no-slurm")
-    for command, reason in (("nosuch", "has no command 'nosuch'"), ("mesh=/opt/no/mesh", "has no file /opt/no/mesh")):
+    for command, reason in (("nosuch", "has no command 'nosuch'"), ("mesh=/opt/no/mesh", "no program /opt/no/mesh")):
         for dry_run in ((), ("--dry-run",)):
             refused = site.hpcmod("publish", str(vendor_image), *known, "--command", command, *dry_run)
             assert (refused.returncode, reason in refused.stderr) == (3, True), refused.stderr

@@ -15,12 +15,12 @@ from tests.stack import CHECKOUT
 
 CEILINGS = {
     "src/hpcmod": 5,
-    "src/hpcmod/core": 5445,  # tables of a profile that are false, and of one line a row
+    "src/hpcmod/core": 5447,  # tables of a profile that are false, and of one line a row
     "src/hpcmod/machine": 4348,  # launchers that lint asked for in two places; whole tables removed
-    "src/hpcmod/images": 9962,  # trust checked by dry runs
+    "src/hpcmod/images": 9964,  # trust checked by dry runs
     "src/hpcmod/modules": 5461,  # doctor asks eb as install does; packages that a job chooses; own commands inside
     "src/hpcmod/compat": 3439,
-    "src/hpcmod/catalogue": 12323,  # what a group may see; added files; cures; publishing again changes nothing
+    "src/hpcmod/catalogue": 12324,  # what a group may see; added files; cures; publishing again changes nothing
     "src/hpcmod/jobs": 3392,  # packages in scripts, compared by --rerun; retired containers; own copies; requeued jobs
     "src/hpcmod/doctor": 1903,  # doubtful values of new profiles
     "src/hpcmod/packages": 6936,  # undo of --use, drop by path, cures with the version; what add leaves behind
@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1366,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 54305,  # scripts with placeholders and installs for lint; what an admin and a student met
+    "tests/unit": 54308,  # scripts with placeholders and installs for lint; what an admin and a student met
     "docs": 122,
     "docs/examples": 516,
     "docs/explanation": 1076,  # locks on full disks; how to add an option, a rule

@@ -27,7 +27,7 @@ def find_missing_programs(commands: Commands, image: Path, binds: Binds) -> dict
     return {
         name: program
         for name, program in programs.items()
-        if program not in commands_of_image.files
+        if program not in commands_of_image.programs
         and program not in commands_of_image.names
         and not any(f"{program}/".startswith(f"{place}/") for place in bound)
     }

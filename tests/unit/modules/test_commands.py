@@ -16,7 +16,7 @@ BINDS = ((Bind("/site/tools"),),)
 
 @pytest.fixture(autouse=True)
 def _image(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = ImageCommands(frozenset({"python"}), ("/host/bin",), frozenset({"/opt/tool"}))
+    found = ImageCommands(frozenset({"python"}), ("/host/bin",), frozenset(), frozenset({"/opt/tool"}))
     monkeypatch.setattr(Sif, "commands", lambda _, paths: found)
 
 

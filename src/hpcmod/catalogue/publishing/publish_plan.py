@@ -206,7 +206,8 @@ def _check_same(catalogue: Catalogue, candidate: Candidate, known: CatalogueReco
     found = candidate.checksum or (file_sha256(path, progress) if path else "")
     reference = known.publication.reference
     same_place = candidate.reference.canonical in (reference, reference.partition("@")[0])
-    if candidate.sif == known.sif and (found == known.sha256 or (not found and same_place)):
+    same_name = candidate.sif == known.sif or not candidate.text  # an easyconfig names its image
+    if same_name and (found == known.sha256 or (not found and same_place)):
         return
     raise BadInputError(
         f"{known.module} is published with another image, {known.sif} of sha256 {known.sha256}: what users load must "
@@ -239,7 +240,7 @@ def _as_published(
             f"{known.module} is already published, with another {options}: what users load must not change",
             f"Leave out {options}, or choose another version: --version",
         )
-    return replace(candidate, checksum=known.sha256, text=text, commands=commands)
+    return replace(candidate, sif=known.sif, checksum=known.sha256, text=text, commands=commands)
 
 
 def _as_before(request: Request, known: CatalogueRecord) -> Request:
@@ -321,7 +322,7 @@ def check_commands(candidate: Candidate, image: Path, site: Site) -> None:
                 f"Give its path in the image: --command {sh_word(name)}=/PATH",
             )
         raise NotFoundError(
-            f"--command {name}: the image has no file {program}", "Give the path of the program in the image."
+            f"--command {name}: the image has no program {program}", "Give the path of the program in the image."
         )
 
 

@@ -85,6 +85,8 @@ class ImageCommands:
     """Directories on its PATH that are missing in the image; some are for binds of the host."""
     files: frozenset[str]
     """The requested paths that exist in the image."""
+    programs: frozenset[str] = frozenset()
+    """Those of them that are executable files."""
 
 
 @dataclass(frozen=True)

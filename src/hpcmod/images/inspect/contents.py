@@ -72,7 +72,9 @@ def read_commands(squashfs: Squashfs, paths: Iterable[str]) -> ImageCommands:
     there = [place for place in places if squashfs.find(place)]
     names = (posixpath.basename(name) for place in there for name in squashfs.listdir(place))
     absent = tuple(place for place in search_path if place not in there)
-    return ImageCommands(frozenset(names), absent, frozenset(path for path in paths if squashfs.find(path)))
+    files = frozenset(path for path in paths if squashfs.find(path))
+    programs = frozenset(path for path in files if _is_executable(squashfs, path))
+    return ImageCommands(frozenset(names), absent, files, programs)
 
 
 def _list(squashfs: Squashfs, directory: str, *suffixes: str) -> list[str]:

@@ -235,7 +235,7 @@ def test_publishing_again_keeps_what_was_published_and_refuses_to_change_it(
     shop: Catalogue, asked: Request, context: PublishContext
 ) -> None:
     sha256, program = file_sha256(Path(asked.what)), "/opt/miniconda3/envs/pytorch/bin/torchrun"
-    record = make_record("Toy/2.0", sha256=sha256, checks=(Check("true", True, "", sha256),))
+    record = make_record("Toy/2.0", sif="image.sif", sha256=sha256, checks=(Check("true", True, "", sha256),))
     put(shop, record)
     kept = kept_directory(shop, record) / KEPT_EASYCONFIG
     kept.parent.mkdir(parents=True)
@@ -243,6 +243,7 @@ def test_publishing_again_keeps_what_was_published_and_refuses_to_change_it(
     for request in (asked, replace(asked, commands=(f"solve={program}",), checks=("true",))):
         plan = dry_run(shop, request, context)
         assert (plan.action, plan.candidate.commands) == ("repair", (("solve", (program,)),))
+        assert plan.candidate.sif == "image.sif"
         assert plan.easyconfig == kept.read_text().replace("['']", f"['{sha256}']")
     for wrong in ({"commands": (f"other={program}",)}, {"description": "x"}, {"homepage": "https://example.org/x"}):
         with pytest.raises(BadInputError, match="is already published, with another --"):

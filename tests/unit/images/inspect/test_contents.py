@@ -327,8 +327,10 @@ def test_more_packages_or_commands_than_any_image_has_are_refused(
 
 def test_commands_are_listed_with_directories_that_binds_will_fill_and_requested_paths(tmp_path: Path) -> None:
     tree: dict[str, Node] = {
-        **{name: Program() for name in ("/opt/tool/bin/solve", "/usr/bin/env", "/home/data")},
+        **{name: Program() for name in ("/opt/tool/bin/solve", "/usr/bin/env", "/home/run")},
+        "/home/data": "x",
         f"{ENV}/10-docker2singularity.sh": 'export PATH="/opt/tool/bin:/host/bin:$PATH"\n',
     }
-    found = Sif(make_image(tmp_path / "x.sif", tree)).commands(["/home/data", "/home/none"])
-    assert (found.names, found.absent, found.files) == ({"solve", "env"}, ("/host/bin",), {"/home/data"})
+    found = Sif(make_image(tmp_path / "x.sif", tree)).commands(["/home", "/home/data", "/home/run", "/home/none"])
+    assert (found.names, found.absent) == ({"solve", "env"}, ("/host/bin",))
+    assert (found.files, found.programs) == ({"/home", "/home/data", "/home/run"}, {"/home/run"})
