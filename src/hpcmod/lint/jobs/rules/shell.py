@@ -72,7 +72,7 @@ def rule_placeholder(job: ScriptContext) -> Iterator[Fault]:
     calls = (call for call in job.own if call.name not in _SHOWS and call.line not in job.placeholders)
     words = [word for call in calls for word in call.words]
     for word in [word for word in words if _PATH_LEFT.search(word.text) and not re.search(r"\$\(|`", word.text)][:1]:
-        yield word.line, f"{word.text[:60]} is still to be replaced", "Write the path itself, here and below."
+        yield word.line, f"{word.text[:60]} is still to be replaced", "Write the value itself, here and below."
 
 
 def rule_lost_continuation(job: ScriptContext) -> Iterator[Fault]:
