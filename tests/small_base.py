@@ -1,4 +1,7 @@
-"""A small base image for builds: those files of the one from dev/stack that a shell needs."""
+"""A small base image for builds: those files of the one from dev/stack that a shell needs.
+
+Each build unpacks them and compresses them again. `fakeroot` of Apptainer needs cut, getopt and sed.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,23 @@ from pathlib import Path, PurePosixPath
 
 from tests.stack import CHECKOUT
 
-LIBRARIES = "acl|attr|bz2|c|cap|crypt|dl|expat|ffi|lzma|m|md|pcre2-8|pthread|resolv|rt|selinux|tinfo|util|z|zstd"
+PROGRAMS = "bash|basename|cat|chmod|chown|cp|cut|dash|dirname|env|find|getopt|head|id|ls|mkdir|rm|sed|sh|sleep|touch"
 KEPT = (
-    r"(bin|sbin|lib\w*|etc/.*|dev|proc|tmp|root|usr|var|var/tmp)",
+    r"(bin|sbin|lib\w*|etc|dev|proc|tmp|root|usr|var|var/tmp)",
+    r"etc/(group|hosts|nsswitch.conf|passwd|resolv.conf)",
     r"usr/(s?bin|lib\w*|lib\w*/[^/]*linux[^/]*)",
-    rf"usr/lib\w*/([^/]*linux[^/]*/)?(ld-linux[^/]*|lib({LIBRARIES}))\.so[^/]*",
-    r"usr/s?bin/(?!perl|python|gpg)[^/]*",
+    r"usr/lib\w*/([^/]*linux[^/]*/)?(ld-linux[^/]*|lib(acl|attr|c|cap|dl|m|pcre2-8|pthread|rt|selinux|tinfo))\.so[^/]*",
+    rf"usr/s?bin/({PROGRAMS})",
 )
 PYTHON = (
-    r"usr/bin/python3[^/]*",
+    r"etc/.*",
+    r"usr/lib\w*/([^/]*linux[^/]*/)?lib(bz2|crypt|expat|ffi|lzma|md|resolv|util|z|zstd)\.so[^/]*",
+    r"usr/s?bin/(?!perl|gpg)[^/]*",
     r"usr/lib/python3[^/]*(/(?!test|idlelib|lib2to3|pydoc_data|(.*/)?__pycache__).*)?",
     r"usr/share(/python-wheels(/.*)?)?",
     r"var/lib(/dpkg(/status)?)?",
 )
+"""What the recipes need in addition: Python, and all small programs."""
 LARGE = 200_000
 """Size in bytes of programs that are left out: those of package tools and file systems, except for the named ones."""
 NEEDED = {"bash", "find", "ldconfig", "python3", "tar"}
