@@ -28,6 +28,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.compiled_lmod import with_compiled_lmod
 from tests.golden import check_golden, renewing
 from tests.json_schemas import check_all_outputs
 from tests.preloaded import write_back_later
@@ -178,7 +179,7 @@ def stack() -> Stack:
     reason = why_no_stack(found)
     if found is None or reason:
         pytest.skip(reason)
-    return found
+    return with_compiled_lmod(found)
 
 
 @pytest.fixture(scope="session")
