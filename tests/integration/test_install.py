@@ -49,12 +49,10 @@ class Venv:
 
     def environment(self, eb: EasyBuild, **more: str) -> dict[str, str]:
         """Return the environment of a user of this venv who has configured only the installation prefix."""
-        env = eb.environment()
-        for name in ("EASYBUILD_ROBOT_PATHS", "EASYBUILD_DISABLE_GENERATE_DEVEL_MODULE", "PYTHONOPTIMIZE"):
+        env = eb.environment()  # with PYTHONOPTIMIZE=0: `eb` would compile EasyBuild without it, as in dev/demo
+        for name in ("EASYBUILD_ROBOT_PATHS", "EASYBUILD_DISABLE_GENERATE_DEVEL_MODULE"):
             del env[name]
-        compiled = str(self.root.parent.parent / "byte-code")  # shared: `eb` compiles the standard library for `-O`
-        own = {"PATH": f"{self.root / 'bin'}:{env['PATH']}", "EB_PYTHON": str(self.python)}
-        return {**env, **own, "PYTHONPYCACHEPREFIX": compiled, **more}
+        return {**env, "PATH": f"{self.root / 'bin'}:{env['PATH']}", "EB_PYTHON": str(self.python), **more}
 
     def pip(self, *args: str | Path) -> None:
         """Run pip for this venv, without network access; Python compiles what it imports."""
