@@ -29,18 +29,18 @@ CEILINGS = {
     "src/hpcmod/runs": 7096,  # ranks of stacks without labels; refusals in any rank; requeued jobs
     "src/hpcmod/lint": 2600,  # placeholders by their form, installs in jobs, more programs that run once
     "src/hpcmod/importing": 2195,
-    "tests": 4865,
+    "tests": 4924,  # a compiled Lmod, which takes 16 ms less in each of 4000 calls
     "tests/bench": 1110,
     "tests/corpora": 415,
     "tests/e2e": 2825,  # an old job with a copy from a bundle
     "tests/faults": 1845,
     "tests/fuzz": 700,
-    "tests/integration": 12490,  # verbs for a restricted image; published packages; own commands, retired ones
+    "tests/integration": 12488,  # verbs for a restricted image; published packages; own commands, retired ones
     "tests/jobs": 2541,
     "tests/logs": 1366,
     "tests/lumi": 980,
     "tests/planted": 205,
-    "tests/unit": 54308,  # scripts with placeholders and installs for lint; what an admin and a student met
+    "tests/unit": 54319,  # placeholders and installs for lint; what an admin and a student met; no garbage in ASTs
     "docs": 122,
     "docs/examples": 516,
     "docs/explanation": 1076,  # locks on full disks; how to add an option, a rule
