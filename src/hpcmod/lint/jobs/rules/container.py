@@ -16,8 +16,6 @@ _NO_SIF = re.compile(r"(?:docker|oras|library|shub|https?)://|(?:docker-archive|
 _BINDS = ("SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAINER_BINDPATH")
 _DEFAULT = r"\$\{[^}]{0,200}\}"
 _NO_GPU = TOOLS | {"pip", "pip3", "huggingface-cli", "hf", "samtools"}
-
-
 _INSTALLS = re.compile(
     r"(?:\S*python[\d.]* -m )?(?:pip[\d.]* install(?! (?:-e |--editable )?[./])|"
     r"(?:conda|mamba|micromamba) (?:env )?(?:install|create))\b"
@@ -78,6 +76,13 @@ def rule_literal_sif(job: ScriptContext) -> Iterator[Fault]:
     for image, _ in job.images:
         if re.match(r"'\$\{?SIF", image.text):
             yield image.line, "the variable is not expanded in single quotes", 'Write "$SIF".'
+
+
+def rule_not_an_image(job: ScriptContext) -> Iterator[Fault]:
+    for image, call in job.images:
+        if call.container and re.match(r"\.?/[^:$,]*(?::/|,)", image.plain) and "://" not in image.plain:
+            problem = f"{call.container.verb} takes {image.plain}, a bind path, as the image"
+            yield image.line, problem, f"Write --bind {image.plain}."
 
 
 def rule_registry_image(job: ScriptContext) -> Iterator[Fault]:

@@ -249,8 +249,7 @@ def rule_no_shebang(job: ScriptContext) -> Iterator[Fault]:
 def rule_line_end(job: ScriptContext) -> Iterator[Fault]:
     wrong = [number for number, line in enumerate(job.script.lines, 1) if line.endswith("\r")]
     for number in wrong[:1]:
-        problem = f"{len(wrong)} lines have Windows line endings: sbatch refuses the script"
-        yield number, problem, "Run dos2unix on it."
+        yield number, f"{len(wrong)} lines have Windows line endings: sbatch refuses the script", "Run dos2unix on it."
 
 
 def rule_late_directive(job: ScriptContext) -> Iterator[Fault]:
@@ -282,8 +281,7 @@ def rule_misplaced_equals(job: ScriptContext) -> Iterator[Fault]:
             cure = f"Write {option.replace('=', ' ')}, or --{SLURM_SHORT.get(name, 'NAME')}={option[3:]}."
             yield number, f"{option}: after a single letter the `=` is part of the value", cure
         elif name in SBATCH_OPTIONS:
-            problem = f"-{name}: a single dash is for one-letter options, here -{name[0]}"
-            yield number, problem, f"Write --{name}=..."
+            yield number, f"-{name}: a single dash is for one-letter options, here -{name[0]}", f"Write --{name}=..."
 
 
 def rule_directive_variable(job: ScriptContext) -> Iterator[Fault]:

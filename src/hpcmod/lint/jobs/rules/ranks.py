@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+from hpcmod.jobs.values.masks import cpu_masks
 from hpcmod.lint.jobs.reading.calls import Call, Variable
 from hpcmod.lint.jobs.reading.context import (
     GPU_OPTIONS,
@@ -58,6 +59,7 @@ _ADVICE = {
     "srun": 'Reverse the order: srun ... singularity exec "$SIF" program',
     "module": "Remove it: the container has what the program needs. Load modules before srun.",
 }
+_DEVICE_OF_RANK = re.compile(r"(?:--(?:gpu|device|local[-_]rank)[= ]|\bcuda:)\\?\$\{?(?:SLURM_LOCALID|LOCAL_RANK)\b")
 _CALLED = re.compile(r"^'[^']*[`(]\s*(scontrol|squeue)\b|\\(?:`|\$\()\s*(scontrol|squeue)\b")
 """What the batch shell does not expand."""
 _STARTS_RANKS = re.compile(
@@ -109,12 +111,26 @@ def rule_changing_port(job: ScriptContext) -> Iterator[Fault]:
             yield variable.line, f"MASTER_PORT={variable.value}: {problem}", cure
 
 
+def rule_mask_reserved(job: ScriptContext) -> Iterator[Fault]:
+    kind = job.node_type
+    for call in job.steps if kind else ():
+        option = job.option("cpu-bind", call=call)
+        name, _, bound = job.expand(option.value if option else "").partition("_cpu")
+        given = [int(text, 16 if name == "mask" else 10) for text in re.findall(r"\b(?:0x)?([0-9a-fA-F]+)\b", bound)]
+        reserved = kind.reserved_cores if kind else ()
+        taken = [core for core in reserved for one in given if (one >> core & 1 if name == "mask" else one == core)]
+        if kind and taken:
+            problem = f"core {taken[0]} is reserved for the system on node type {kind.name}: no job may use it"
+            full = job.ranks_per_node(call) == kind.gpus and kind.gpu_cores
+            cure = f"--cpu-bind=mask_cpu:{','.join(cpu_masks(kind, kind.gpus))}" if full else "Remove these cores."
+            yield call.line, problem, cure
+
+
 def rule_refused_launcher(job: ScriptContext) -> Iterator[Fault]:
     unwanted = job.site.launcher.unwanted
     for call in filter(is_distributed, job.calls):
         for name in unwanted.keys() & launchers_of(call):
-            problem = f"{name} on {job.site.name}: {unwanted[name]}"
-            yield call.line, problem, "Let srun start the ranks, one per task."
+            yield call.line, f"{name} on {job.site.name}: {unwanted[name]}", "Let srun start the ranks, one per task."
 
 
 def rule_launcher_tasks(job: ScriptContext) -> Iterator[Fault]:
@@ -147,6 +163,16 @@ def rule_early_expansion(job: ScriptContext) -> Iterator[Fault]:
                 yield command.line, problem, "srun --output=%x-%j-%t.log writes one file for each task."
 
 
+def rule_device_of_rank(job: ScriptContext) -> Iterator[Fault]:
+    steps = {call.line for call in job.steps}
+    for call in (call for call in job.calls if call.line in steps):  # what a shell in a step starts, too
+        ours = call.name == "conda-python-distributed" and job.site.gpu.per_rank == "one"
+        if _DEVICE_OF_RANK.search(call.arguments()) and (ours or job.sees_one_gpu(call)):
+            steps.discard(call.line)
+            more = "." if ours else ", or request --gpus-per-node instead of --gpus-per-task."
+            yield call.line, "each rank of this step sees one device, number 0", f"Use device 0{more}"
+
+
 def _seen(variable: Variable) -> str:
     return re.sub(r"(?:SINGULARITYENV|APPTAINERENV)_", "", variable.name)
 
@@ -174,6 +200,20 @@ def rule_unknown_setting(job: ScriptContext) -> Iterator[Fault]:
         elif variable.exported and variable.name not in READ and f"${variable.name}" not in job.text:
             for right in get_close_matches(variable.name, READ, 1, 0.93):
                 yield variable.line, f"{variable.name} looks like {right}, and no program reads it", f"Write {right}."
+
+
+def rule_device_twice(job: ScriptContext) -> Iterator[Fault]:
+    by_rocr = any("ROCR_VIS" in variable.name and "LOCALID" in variable.value for variable, _ in job.settings)
+    for variable, call in job.settings:
+        name = _seen(variable)
+        if not (name.endswith("_VISIBLE_DEVICES") and re.search(r"SLURM_(?:LOCALID|PROCID)", variable.value)):
+            continue
+        if variable.in_step and job.sees_one_gpu(call):
+            problem = f"with one GPU per task each rank sees one device, number 0: {name}={variable.value} hides it"
+            yield variable.line, problem, "Remove it: Slurm gives each rank its own GPU."
+        elif name == "HIP_VISIBLE_DEVICES" and by_rocr:
+            problem = "HIP_VISIBLE_DEVICES indexes ROCR_VISIBLE_DEVICES: with both, ranks above 0 have no GPU"
+            yield variable.line, problem, "Set only ROCR_VISIBLE_DEVICES."
 
 
 def is_python(call: Call) -> bool:
@@ -222,13 +262,6 @@ def rule_mpirun(job: ScriptContext) -> Iterator[Fault]:
         elif call.container and (job.number("nodes", call=call) or 1) > 1:
             problem = f"{name} in the container cannot start ranks on other nodes: all run on the first"
             yield line, problem, f"Write srun before {call.runtime}, and remove {name}."
-    tasks, text = job.ranks() or 0, job.body
-    for call in (call for call in job.own if call.name in MPIRUN and not re.search("oversub|-host|-machine", text)):
-        number = re.match(r"\S+ (?:--?[a-z-]+ )??-(?:np?|c) (\d+) ", call.arguments())
-        if number and int(number[1]) > tasks > 0 and call.srun is None and not job.option("overcommit"):
-            problem = f"{number[1]} ranks in a job of {tasks} task{'s' * (tasks > 1)}: Open MPI refuses to start them"
-            yield call.line, problem, f"Request --ntasks={number[1]}."
-            return
 
 
 def rule_idle_tasks(job: ScriptContext) -> Iterator[Fault]:

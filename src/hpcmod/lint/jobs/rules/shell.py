@@ -43,7 +43,6 @@ _THREADS = re.compile(
     r"^(?:hisat2|bowtie2?|salmon|tophat2?|fasterq-dump|julia) .*?-p (\d+) |^samtools .*?-@ ?(\d+) "
 )
 _BRINGS_CONDA = re.compile(r"(?i)conda|mamba|forge|python|torch|tensor|opence|restore|^r$|\$")  # modules
-_TASK = r"\$?\{?(?:SLURM_ARRAY_TASK_ID)\}?"
 _SETS_NOTHING = re.compile(r"activate|conda\.sh|/init/|modules\.sh|setvars")
 _ALONE = re.compile(r"snakemake (?!.*(?:--cluster|--profile|--slurm|--exec|--drmaa|-e |-j|--jobs))")  # on its own CPUs
 _STARTS_JOBS = {"nextflow", "snakemake", "cromwell"}
@@ -175,16 +174,6 @@ def rule_conda_activate(job: ScriptContext) -> Iterator[Fault]:
         yield call.line, problem, 'Write eval "$(conda shell.bash hook)" above it.'
 
 
-def rule_lost_status(job: ScriptContext) -> Iterator[Fault]:
-    for before, call in zip(job.own, job.own[1:]):
-        between = "\n".join(job.script.lines[before.line - 1 : call.line - 1])
-        kept = r"(?:local|export|declare|readonly)[ \t]+\w+=\"?(?:\$\((?!\()|`)[^\n]*"  # its own status, always 0
-        told = re.fullmatch(rf"[ \t]*(?:echo\b(?:[^;&|>\n]|>>)*|date|wait|{kept})[ \t]*(?:\n[ \t]*(?:#.*)?)*", between)
-        if told and any("$?" in re.sub(r"'[^']*'", "", word.text) for word in call.words):
-            problem = f"$? is the status of {before.words[0].plain} here, and not of the program above it"
-            yield call.line, problem, "Write status=$? right after the program, and use $status."
-
-
 def rule_no_terminal(job: ScriptContext) -> Iterator[Fault]:
     for call in job.calls:
         shell = call.container is not None and call.container.verb == "shell"
@@ -222,32 +211,6 @@ def rule_too_many_threads(job: ScriptContext) -> Iterator[Fault]:
         if number and int(number[1]) > cpus > 0:
             problem = f"{' '.join(option.split()[-2:])}, but the job has {cpus} CPU{'s' * (cpus > 1)} on a node"
             yield line, problem, "Request as many by --cpus-per-task."
-
-
-def rule_missing_device(job: ScriptContext) -> Iterator[Fault]:
-    given = job.gpus_per_node() or 0
-    for variable in [each for each, _ in job.settings if each.name == "CUDA_VISIBLE_DEVICES" and not job.whole_nodes]:
-        if re.fullmatch(r"\d(?:,\d)*", variable.value) and int(max(variable.value.split(","))) >= given > 0:
-            problem = f"{variable.name}={variable.value}, but the job has {given} GPU{'s' * (given > 1)}, from 0 on"
-            yield variable.line, problem, "Remove it: Slurm sets it."
-
-
-def rule_array_index(job: ScriptContext) -> Iterator[Fault]:
-    array = job.option("array")
-    tasks = [int(number) for number in re.findall(r"\d+", re.sub(r"[:%]\d+", "", array.value))] if array else []
-    if not array or not tasks or "SLURM_ARRAY_TASK_ID" in job.names:
-        return
-    same = [name for name, value in job.variables.items() if re.fullmatch(_TASK, value)]
-    index = _TASK.replace("(?:", f"(?:{''.join(f'{name}|' for name in same)}")
-    for variable, call in job.settings:
-        changed = call.places or re.search(rf"\b{variable.name}(?:\+=|\[\w+\]=)", job.text)
-        number = 0 if changed or re.search(r"[$`*?{{]", "".join(variable.items)) else len(variable.items)
-        if max(tasks) >= number > 0 and re.search(rf"\$\{{{variable.name}\[{index}\]\}}", job.body):
-            problem = f"{variable.name} has {number} elements, numbered from 0: task {max(tasks)} gets none"
-            yield array.line, problem, f"Write --array=0-{number - 1}."
-    reads = rf"(?:\bsed\s+-n\s+|\bhead\s+-(?:n\s*)?|NR\s*==\s*)['\"]*{index}['\"]*(?:\s*p\b|\W)"
-    if min(tasks) == 0 and re.search(reads, job.body):
-        yield array.line, f"--array={array.value} has a task 0, and no file has a line 0", "Begin the array with 1."
 
 
 def rule_misspelt_variable(job: ScriptContext) -> Iterator[Fault]:

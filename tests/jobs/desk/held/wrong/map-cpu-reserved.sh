@@ -1,0 +1,9 @@
+#!/bin/bash
+#SBATCH --account=project_465000123
+#SBATCH --partition=standard-g
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=8
+#SBATCH --gpus-per-node=8
+#SBATCH --time=00:30:00
+module load LUMI PyTorch/2.7.1
+srun --cpu-bind=map_cpu:48,56,16,24,0,8,32,40 singularity exec $SIF conda-python-distributed train.py
