@@ -25,8 +25,9 @@ def with_compiled_lmod(stack: Stack) -> Stack:
     compiler = lua.with_name(lua.name.replace("lua", "luac"))
     if not compiler.exists():
         return stack
-    files = [path for path in (compiler, __file__, *sorted(top.rglob("*"))) if Path(path).is_file()]
-    key = hashlib.sha256("".join(f"{path} {Path(path).stat().st_mtime_ns}\n" for path in files).encode())
+    files = [path for path in (compiler, *sorted(top.rglob("*"))) if path.is_file()]
+    times = "".join(f"{path} {path.stat().st_mtime_ns}\n" for path in files)
+    key = hashlib.sha256(times.encode() + Path(__file__).read_bytes())
     copy = stack.root / "cache" / "lmod" / key.hexdigest()[:16]
     if not copy.exists():
         _make(copy, top, lua, compiler)

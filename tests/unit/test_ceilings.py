@@ -29,7 +29,7 @@ CEILINGS = {
     "src/hpcmod/runs": 7096,  # ranks of stacks without labels; refusals in any rank; requeued jobs
     "src/hpcmod/lint": 2599,  # placeholders by their form, installs in jobs, more programs that run once
     "src/hpcmod/importing": 2195,
-    "tests": 4924,  # a compiled Lmod, which takes 16 ms less in each of 4000 calls
+    "tests": 4925,  # a compiled Lmod, which takes 16 ms less in each of 4000 calls
     "tests/bench": 1110,
     "tests/corpora": 415,
     "tests/e2e": 2825,  # an old job with a copy from a bundle
