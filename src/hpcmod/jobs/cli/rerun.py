@@ -6,18 +6,26 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
+from click.core import ParameterSource
+
 from hpcmod.catalogue import look_around, retired_installations
 from hpcmod.core.cli.output import print_data, print_json, tell
 from hpcmod.core.errors import BadInputError, NotFoundError, VerificationError
 from hpcmod.core.fs.reading import UnusableFileError, read_text
 from hpcmod.core.text.quote import sh_word
 from hpcmod.jobs.cli.options import JobFlags
+from hpcmod.jobs.cli.run_options import SlurmFlags
 from hpcmod.jobs.cli.script import LARGEST, MARK, RepeatedScript, save_script
 from hpcmod.jobs.queue import read_script_of_job, submit_script, test_script
-from hpcmod.jobs.values.slurm import spell_options
-from hpcmod.jobs.values.written import WrittenJob, read_written_job
+from hpcmod.jobs.values.request import check_values
+from hpcmod.jobs.values.slurm import check_options, spell_options
+from hpcmod.jobs.values.written import WrittenJob, override_options, read_written_job
 from hpcmod.machine import find_modulefile
 from hpcmod.modules import Installed, find_in_trees, find_own_state, own_trees
+
+_HONOURED = {"rerun", "script", "submit", "dry_run", "as_json", "job_name", *SlurmFlags.__annotations__}
+"""Options that --rerun follows; the others are in the text of the script, e.g. in its `srun` command."""
 
 
 def rerun_job(flags: JobFlags) -> None:
@@ -25,14 +33,18 @@ def rerun_job(flags: JobFlags) -> None:
 
     The given options of sbatch override those of the script.
 
-    Raises NotFoundError if the script or job does not exist, or its module is gone; VerificationError if its module has
-    a different image now, and the user has no copy with the earlier one.
+    Raises BadInputError for options that would need another script; NotFoundError if the script or job does not exist,
+    or its module is gone; VerificationError if its module has a different image now, and the user has no copy with the
+    earlier one.
     """
     text, output = flags.output.rerun, flags.output
     given, origin = _read_script(text)
     written = read_written_job(given)
     if MARK not in given or not written.module:
         raise BadInputError(f"{origin} was not written by `hpcmod job`", f"Submit it yourself: sbatch {origin}")
+    _check_given(origin, written.module)
+    check_options(flags.named, flags.slurm.more, None)
+    check_values([*flags.named.values(), *flags.slurm.more])
     retired = retired_installations(os.environ)
     script = _with_own_copy(given, written, retired)
     installed = _check_module(read_written_job(script), origin, retired)
@@ -43,17 +55,34 @@ def rerun_job(flags: JobFlags) -> None:
     default = Path(f"{written.name or 'rerun'}.sh") if submit else None
     same = Path(text) if Path(text).is_file() else None
     path = None if output.dry_run else output.script or same or default
-    if path and (path != same or script != given):
-        save_script(script, path)
+    changed_script = override_options(script, options)
+    kept = script if same and not output.script else changed_script  # FILE itself keeps its options
+    if path and (path != same or kept != given):
+        save_script(kept, path)
     number = submit_script(path, options) if submit and path else ""
     if installed:
         tell(f"{written.module} has the image that the job was written for: sha256 {written.sha256 or 'not recorded'}")
     for line in filter(None, [*changed, tested]):
         tell(line)
     if output.as_json:
-        print_json(RepeatedScript(path, number or None, tested or None, script))
+        print_json(RepeatedScript(path, number or None, tested or None, changed_script))
     else:
-        print_data(number or script, nl=bool(number))
+        print_data(number or changed_script, nl=bool(number))
+
+
+def _check_given(origin: str, module: str) -> None:
+    """Check that only options were given that --rerun follows."""
+    context = click.get_current_context()
+    unfit = [
+        max(each.opts, key=len) if isinstance(each, click.Option) else "PROGRAM"
+        for each in context.command.params
+        if each.name not in _HONOURED and context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
+    ]
+    if unfit:
+        raise BadInputError(
+            f"--rerun runs {origin} as it was written, and cannot change {', '.join(dict.fromkeys(unfit))}",
+            f"Write a new script with all options that it needs: hpcmod job {module} ... -- PROGRAM",
+        )
 
 
 def _read_script(text: str) -> tuple[str, str]:

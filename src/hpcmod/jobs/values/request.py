@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -133,10 +134,7 @@ def check_request(request: JobRequest) -> None:
 
     Raises BadInputError for the first error found.
     """
-    values = [*(value for _, value in request.options), *request.more, request.module.name, request.ranks.mpi]
-    bad = [value for value in values if value and not _ANY_VALUE.fullmatch(value)]
-    if bad:
-        raise BadInputError(f"{bad[0]!r} is not allowed in a batch script", "Leave out blanks, quotes and `$`.")
+    check_values([*(value for _, value in request.options), *request.more, request.module.name, request.ranks.mpi])
     for word in (*request.program, *request.staging.data, *request.container.binds):
         check_plain(word, "the command line")
     for name, value in request.variables:
@@ -157,6 +155,13 @@ def check_request(request: JobRequest) -> None:
             f"{' '.join(request.program[:3])}: {launcher} is a launcher, but hpcmod starts the ranks itself",
             f"Write {option}-- train.py ARGUMENTS",
         )
+
+
+def check_values(values: Iterable[str]) -> None:
+    """Check that values can be written into a batch script; raises BadInputError for the first that cannot."""
+    bad = [value for value in values if value and not _ANY_VALUE.fullmatch(value)]
+    if bad:
+        raise BadInputError(f"{bad[0]!r} is not allowed in a batch script", "Leave out blanks, quotes and `$`.")
 
 
 def _find_launcher(program: tuple[str, ...]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hpcmod.modules.values.place import CHOOSING
@@ -12,7 +12,7 @@ from hpcmod.modules.values.place import CHOOSING
 _NAME = re.compile(r"^#SBATCH --job-name=(\S+)", re.MULTILINE)
 _IMAGE = re.compile(r"^# Image: sha256 ([0-9a-f]{64})\b", re.MULTILINE)
 _PACKAGES = re.compile(r"^# Packages: (.+)", re.MULTILINE)
-_CHOICE = re.compile(rf"^export ({'|'.join(CHOOSING)})=('?)([^'\"$`\\\n]*)\2$", re.MULTILINE)
+_CHOICE = re.compile(rf"^export ({'|'.join(CHOOSING)})=(?:'([^'\n]*)'|([^\s'\"$`\\]*))(?=\s)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,17 @@ def read_written_job(script: str) -> WrittenJob:
         trees=tuple(reversed(uses)),  # the last `module use` comes first on MODULEPATH
         sha256=image[1] if image else "",
         packages=packages[1] if packages else "",
-        choice=tuple((name, value) for name, _, value in _CHOICE.findall(script)),
+        choice=tuple((name, quoted or plain) for name, quoted, plain in _CHOICE.findall(script)),
     )
+
+
+def override_options(script: str, options: Sequence[str]) -> str:
+    """Return a batch script with other options of sbatch, which replace those with the same long names."""
+    old = tuple(f"#SBATCH {option.partition('=')[0]}" for option in options if "=" in option)
+    lines = script.split("\n")
+    kept = [line for line in lines if line.partition("=")[0] not in old]
+    last = max((at for at, line in enumerate(kept) if line.startswith("#SBATCH ")), default=0)
+    return "\n".join([*kept[: last + 1], *(f"#SBATCH {option}" for option in options), *kept[last + 1 :]])
 
 
 def _module_commands(script: str) -> Iterator[list[str]]:

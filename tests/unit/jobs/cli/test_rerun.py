@@ -58,3 +58,56 @@ def test_the_users_own_copy_of_the_same_image_replaces_a_retired_container(
     if code == 0:
         assert f"module use {catalogue.modules}\nmodule use {own}\nmodule load Toy/1.0 || exit\n" in done.stdout
         assert script.read_text() == done.stdout and Path(f"{script}~").read_text() == before
+
+
+@pytest.fixture
+def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The script of an earlier job, whose container is installed; tests and submissions are recorded in `told`."""
+    install(tmp_path, "Toy/1.0")
+    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules/all"))
+    monkeypatch.setenv("HPCMOD_SITE", "generic")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hpcmod.jobs.cli.rerun.test_script", lambda *_, **__: "")
+    monkeypatch.setattr("hpcmod.jobs.cli.rerun.submit_script", lambda path, options: f"{path} {' '.join(options)}")
+    assert hpcmod("job", "Toy", "-t", "5", "-o", "old.sh", "--", "python", "old.py", PATH="/nowhere").exit_code == 0
+    return tmp_path / "old.sh"
+
+
+GIVEN = ("-t", "6", "-J", "new", "--sbatch=--mem=0")
+
+
+def test_options_of_slurm_given_to_a_rerun_are_in_what_it_prints_writes_and_submits(old: Path) -> None:
+    before = old.read_text()
+    printed = hpcmod("job", "--rerun", "old.sh", *GIVEN).stdout
+    assert printed.count("--time=") == printed.count("--job-name=") == 1
+    head, _, rest = printed.partition("\n\n")
+    assert head.endswith("\n#SBATCH --job-name=new\n#SBATCH --time=6\n#SBATCH --mem=0")
+    assert "module load Toy/1.0" in rest
+    assert old.read_text() == before
+    assert hpcmod("job", "--rerun", "old.sh", *GIVEN, "-o", "new.sh").exit_code == 0
+    assert Path("new.sh").read_text() == printed
+    spelt = "--job-name=new --time=6 --mem=0"
+    assert hpcmod("job", "--rerun", "old.sh", *GIVEN, "--submit").stdout == f"old.sh {spelt}\n"
+    assert old.read_text() == before
+    assert hpcmod("job", "--rerun", "new.sh", "-t", "7").stdout == printed.replace(
+        "\n#SBATCH --time=6\n#SBATCH --mem=0\n", "\n#SBATCH --mem=0\n#SBATCH --time=7\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-N", "2", "--ranks-per-node", "1", "--", "pk.py", "new"), "change PROGRAM, --nodes, --ranks-per-node"),
+        (("--launcher", "torchrun", "--env", "A=1", "--salloc"), "--launcher"),
+        (("--site", "lumi"), "change --site"),
+        (("-t", "soon"), "not a valid Slurm time limit"),
+        (("--sbatch=--comment=a b",), "not allowed in a batch script"),
+    ],
+)
+@pytest.mark.parametrize("more", [(), ("--submit",), ("-o", "new.sh")])
+def test_a_rerun_refuses_what_it_would_not_follow(
+    old: Path, words: tuple[str, ...], said: str, more: tuple[str, ...]
+) -> None:
+    done = hpcmod("job", "--rerun", "old.sh", *more, *words)
+    assert (done.exit_code, done.stdout) == (2, "") and said in " ".join(done.stderr.split()), done.output
+    assert not Path("new.sh").exists()
