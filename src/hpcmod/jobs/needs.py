@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,8 @@ def find_missing(request: JobRequest, installed: Installed | None) -> tuple[Faul
     name = request.program[0] if is_command(request.program) else find_script(request.program)
     is_file = not is_command(request.program) or "/" in name
     missing = [name] if is_file and name and not _is_on_host(name, start, request.container.binds) else []
-    image = _read_image(installed, missing) if installed and (missing or not is_file) else None
+    environ = {**os.environ, **dict(request.module.choice)}
+    image = _read_image(installed, missing, environ) if installed and (missing or not is_file) else None
     data = [file for file in request.staging.data if "$" not in file and not (start / file).is_file()]
     return (
         *_find_missing_files("program", [file for file in missing if not image or file not in image.files], start),
@@ -86,10 +87,10 @@ def _nearest(name: str, known: Sequence[str]) -> list[str]:
     return get_close_matches(name, known, n=1)
 
 
-def _read_image(installed: Installed, paths: Sequence[str]) -> ImageCommands | None:
+def _read_image(installed: Installed, paths: Sequence[str], environ: Mapping[str, str]) -> ImageCommands | None:
     """Return the commands of the image; None if they are incomplete because packages of the user may add more."""
     image = Path(installed.image.path)
-    packages = find_packages(installed.root, installed.record.own_packages, os.environ)
+    packages = find_packages(installed.root, installed.record.own_packages, environ)
     if not image.is_file() or packages.is_file():
         return None
     from hpcmod.images import Sif

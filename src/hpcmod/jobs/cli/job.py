@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.targets import runs_on
 from hpcmod.modules import Installed, site_of
 from hpcmod.modules.values.install_record import NO_RECORD
+from hpcmod.modules.values.place import CHOOSING
 
 
 @click.command(cls=CommandOfProgram, context_settings={"allow_interspersed_args": True})
@@ -63,7 +64,7 @@ def job(flags: JobFlags) -> None:
         return
     prepared = prepare_job(flags, profile)
     if flags.output.salloc:
-        _allocate(prepared.request, prepared.site, submit=flags.output.submit)
+        _allocate(prepared, flags)
         return
     written = write_job(prepared, flags)
     if flags.output.as_json:
@@ -92,12 +93,13 @@ def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
     from hpcmod.jobs.cli.module import find_module
 
     elsewhere = flags.site is not None and not flags.submits
-    loading, installed = find_module(flags.module, profile, chosen=flags.site is not None, elsewhere=elsewhere)
+    environ = {**os.environ, **{name: value for name, value in flags.pairs if name in CHOOSING}}
+    loading, installed = find_module(flags.module, profile, environ, chosen=flags.site is not None, elsewhere=elsewhere)
     _check_module(loading.name, flags)
     profile = site_of(installed.record if installed else NO_RECORD, profile, os.environ, asked=flags.site, tell=tell)
     program = flags.program or (("python",) if flags.output.salloc else ())
     image = _find_image(installed)
-    container = make_container(image, profile, _find_mpi(installed, profile))
+    container = make_container(image, profile, _find_mpi(installed, profile, environ))
     container = container._replace(has_bash=installed is None or installed.has_bash)
     request = make_request(flags, program, loading, container, usual_options(os.environ))
     if flags.run.stage:
@@ -113,13 +115,13 @@ def _find_image(installed: Installed | None) -> Path | None:
     return image if image and image.is_file() else None
 
 
-def _find_mpi(installed: Installed | None, site: Site) -> str:
+def _find_mpi(installed: Installed | None, site: Site, environ: Mapping[str, str]) -> str:
     """Return the MPI that users added, else the image's; empty if there is none or nothing is installed here."""
     if installed is None:
         return ""
     from hpcmod.compat import find_image_mpi
 
-    return find_own_mpi(installed.record) or find_image_mpi(installed, site, os.environ)
+    return find_own_mpi(installed.record, environ) or find_image_mpi(installed, site, environ)
 
 
 def _check_module(module: str, flags: JobFlags) -> None:
@@ -182,17 +184,19 @@ def _explain_output(request: JobRequest) -> Iterator[str]:
             yield f"The directory {place} does not exist, and Slurm does not create it: mkdir -p {place}"
 
 
-def _allocate(request: JobRequest, site: Site, *, submit: bool) -> None:
+def _allocate(job: PreparedJob, flags: JobFlags) -> None:
     from hpcmod.core.process import become
     from hpcmod.core.text.quote import sh_word
 
-    if request.variables:
+    given = {"--env": flags.variables, "--stage-data": flags.stage_data, "a program": flags.program}
+    unfit = ", ".join(filter(given.get, given))
+    if unfit:
         raise BadInputError(
-            "--env needs a batch script, and --salloc does not write one",
-            "Leave it out, and export the variables in the allocation.",
+            f"--salloc writes no batch script, for {unfit}",
+            "Leave it out; in the allocation, export the variables, and run: hpcmod launch -- PROGRAM",
         )
-    argv = make_salloc(make_job(request, site).directives)
-    if submit:
+    argv = make_salloc(make_job(job.request, job.site).directives)
+    if flags.output.submit:
         sys.stdout.flush()
         become(argv)
     print_data(" ".join(map(sh_word, argv)))

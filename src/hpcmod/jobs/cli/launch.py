@@ -73,7 +73,7 @@ def launch(flags: LaunchFlags) -> None:
             "Get one with salloc (`hpcmod job NAME --salloc` prints the command), or use hpcmod job --submit.",
         )
     image = os.environ.get("SIF", "")
-    request = _make_request(flags, site, allocation, image, own_mpi=find_own_mpi(record))
+    request = _make_request(flags, site, allocation, image, own_mpi=find_own_mpi(record, os.environ))
     step = _make_step(request, site, allocation)
     if not image and not flags.dry_run:
         raise NotFoundError("SIF is not set: no container module is loaded", "module load NAME/VERSION")

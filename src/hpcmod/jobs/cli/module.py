@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,9 +20,12 @@ _SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/usr/loc
 """Directories that are on PATH in every shell."""
 
 
-def find_module(text: str, site: Site, *, chosen: bool, elsewhere: bool) -> tuple[JobModule, Installed | None]:
+def find_module(
+    text: str, site: Site, environ: Mapping[str, str], *, chosen: bool, elsewhere: bool
+) -> tuple[JobModule, Installed | None]:
     """Return the module of a job, and its installation; None if it was not installed by hpcmod or is not known here.
 
+    `environ`: Has the variables that choose packages, also those that only the job gets.
     `chosen`: Whether the user named the profile: the catalogues are still those of this machine's own.
     `elsewhere`: Whether the job is for another machine, where only the profile is known.
 
@@ -54,8 +58,8 @@ def find_module(text: str, site: Site, *, chosen: bool, elsewhere: bool) -> tupl
         unused=tuple(words[2] for words in commands if words[1] == "unuse"),
         sha256=installed.image.sha256,
         source=_source(installed),
-        packages=find_own_state(own, os.environ) if own else "",
-        choice=tuple((name, os.environ[name]) for name in CHOOSING if own and os.environ.get(name)),
+        packages=find_own_state(own, environ) if own else "",
+        choice=tuple((name, environ[name]) for name in CHOOSING if own and environ.get(name)),
     ), installed
 
 

@@ -53,6 +53,11 @@ class JobFlags:
         return self.output.submit and not self.output.dry_run
 
     @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the variables of --env; raises BadInputError if one has no value."""
+        return [_parse_variable(text) for text in self.variables]
+
+    @property
     def named(self) -> dict[str, str]:
         """Return the options of sbatch that were given, by long name, but for those in its own words."""
         return {**({"job-name": self.job_name} if self.job_name else {}), **self.slurm.named}
@@ -109,7 +114,7 @@ def make_request(
         options=tuple({**named, **flags.named}.items()),
         more=flags.slurm.more,
         staging=Staging(data=flags.stage_data),
-        variables=tuple(_parse_variable(text) for text in flags.variables),
+        variables=tuple((name, value) for name, value in flags.pairs if name not in dict(module.choice)),
         proxy=flags.proxy,
         requeue=parse_requeue(flags.requeue_on) if flags.requeue_on else None,
         check=flags.check or "",

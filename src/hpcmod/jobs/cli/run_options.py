@@ -152,9 +152,9 @@ RUN_OPTIONS: Sequence[Option] = (
 """The options of RunFlags, and --site."""
 
 
-def find_own_mpi(record: InstallRecord) -> str:
+def find_own_mpi(record: InstallRecord, environ: Mapping[str, str]) -> str:
     """Return the MPI of packages that the user added to an installation; empty without one."""
-    return next(filter(None, (find(record, os.environ) for find in offered("mpis"))), "")
+    return next(filter(None, (find(record, environ) for find in offered("mpis"))), "")
 
 
 def make_container(image: Path | None, site: Site, mpi: str) -> JobContainer:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.jobs.values.layout import Layout
+from hpcmod.jobs.values.limits import read_hours
 from hpcmod.jobs.values.request import SHELLS, JobRequest, has_shell, is_command
 from hpcmod.jobs.values.step import STARTS, can_share
 from hpcmod.machine.values.site import Site
@@ -24,6 +25,9 @@ def review_job(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]
     if request.ranks.start == STARTS[1] and not can_share(request, layout):
         yield f"--start {STARTS[1]} has no effect: it needs Python and several tasks per node."
     yield from _kept_variables(request, site)
+    seconds = request.requeue.seconds if request.requeue else 0
+    if 0 < read_hours(request.option("time")) * 3600 <= seconds:
+        yield f"--requeue-on: the time limit is not longer than {seconds} s, so the signal comes when the job starts."
     reason = dict(site.launcher.discouraged).get(layout.launcher)
     if reason:
         yield f"{layout.launcher} is not recommended here: {reason}."

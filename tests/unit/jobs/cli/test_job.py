@@ -224,6 +224,8 @@ def test_variables_reach_the_ranks_even_if_the_image_sets_them() -> None:
         assert hpcmod(*SLURM, "--env", wrong, "--", "t.py").exit_code == 2
     done = hpcmod(*SLURM, "--salloc", "--env", "A=1")
     assert (done.exit_code, done.stdout) == (2, "") and "export the variables" in done.stderr
+    done = hpcmod(*SLURM, "--salloc", "--stage-data", "a.tar", "--", "t.py")
+    assert done.exit_code == 2 and "for --stage-data, a program" in done.stderr
 
 
 def test_the_quality_of_service_tells_the_kind_of_node() -> None:
@@ -251,6 +253,7 @@ def test_an_allocation_needs_no_module() -> None:
             "none of them knows its rank",
             id="Python that a shell starts",
         ),
+        pytest.param(("--requeue-on", "USR1@400", "-t", "5", "--", "t.py"), "when the job starts", id="a late signal"),
     ],
 )
 def test_reports_unusual_requests_before_the_queue(arguments: tuple[str, ...], said: str) -> None:

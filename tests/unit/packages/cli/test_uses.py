@@ -38,6 +38,16 @@ def test_a_script_keeps_the_choice_of_packages_and_a_rerun_says_what_changed(
     assert "export HPCMOD_PACKAGES=none" in none and "# Packages" not in none
 
 
+def test_packages_chosen_for_the_job_only_count_as_those_of_the_environment(home: Path) -> None:
+    write_set(home / ".local/share/hpcmod/packages/PyTorch/only", make_state(1, EINOPS), active=1, name="only")
+    asked = ("job", "PyTorch")
+    given = hpcmod(*asked, "--env", "HPCMOD_PACKAGES=only", "--", "t.py")
+    assert (given.exit_code, given.stdout) == (0, hpcmod(*asked, "--", "t.py", HPCMOD_PACKAGES="only").stdout)
+    assert "# Packages: " in given.stdout
+    typo = hpcmod(*asked, "--env", "HPCMOD_PACKAGES=typo", "--", "t.py")
+    assert typo.exit_code == 3 and "HPCMOD_PACKAGES=typo: you have no such packages" in typo.stderr
+
+
 @pytest.mark.parametrize("words", [("pip", "install", "rich"), ("python", "-m", "pip", "install", "-r", "rich")])
 def test_exec_says_what_adds_packages_if_pip_cannot(
     home: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
