@@ -52,7 +52,7 @@ find_own_packages() {
   name=$choice
   [[ $choice != *@* || ! $choice =~ ^(.*)@([0-9]+)$ ]] || name=${BASH_REMATCH[1]} state=${BASH_REMATCH[2]}
   name=${name:-default}
-  [[ $place == /* ]] || place=${HOME-}/.local/share/hpcmod
+  [[ $place == /* ]] || place=~/.local/share/hpcmod
   if [[ $name == /* ]]; then place=$name/$container; else place=$place/packages/$container/$name; fi
   file=$place/active-$_packages_tag.squashfs
   [[ ! $state ]] || file=$place/states/$state-$_packages_tag.squashfs

@@ -10,4 +10,4 @@ from hpcmod.jobs.values.request import JobModule, JobRequest, Ranks
 def make_request(*program: str, **asked: Any) -> JobRequest:
     """Return a request; the fields of `ranks` are given by their names."""
     ranks = Ranks(**{name: asked.pop(name) for name in Ranks._fields if name in asked})
-    return JobRequest(program or ("train.py",), JobModule("X/1.0"), ranks=ranks, **asked)
+    return JobRequest(program or ("train.py",), **{"module": JobModule("X/1.0"), "ranks": ranks, **asked})

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import pwd
 import signal
 import subprocess
 from pathlib import Path
@@ -7,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.modules.values.plan import ContainerSettings, RunscriptSettings
+from tests.stack import CHECKOUT
 from tests.unit.runscripts.scripts import PATIENT_PROGRAM, SYSTEM_PATH, Ran, Scripts, make_program
 
 COMMANDS = [
@@ -165,6 +168,17 @@ def test_pip_uninstall_of_packages_that_were_added_names_the_command_that_drops_
     assert (ran.status, ran.stdout, ran.stderr) == (2, "", f"{said} einops\n")
     assert scripts("pip", "uninstall", "einops", "-y", env=environ).stderr == f"{said} PACKAGE\n"
     assert scripts(*words, env={**environ, "HPCMOD_PACKAGES": "none"}).status == 0
+
+
+def test_without_a_home_directory_in_the_environment_packages_are_in_that_of_the_account(tmp_path: Path) -> None:
+    """Slurm may start a job without it."""
+    binds = CHECKOUT / "runscripts/libexec/binds.bash"
+    function = f"eval \"$(sed -n '/^find_own_packages/,/^}}/p' {binds})\"; _here= _packages_container=X _packages_tag=t"
+    script = f'set -u; source() {{ explain_no_packages() {{ echo "$file"; }}; }}; {function}; find_own_packages'
+    for env, home in (({}, pwd.getpwuid(os.getuid()).pw_dir), ({"HOME": str(tmp_path)}, tmp_path)):
+        environ = {"PATH": SYSTEM_PATH, "HPCMOD_PACKAGES": "no-such-set", **env}
+        done = subprocess.run(["bash", "-c", script], env=environ, capture_output=True, text=True, check=True)
+        assert done.stdout == f"{home}/.local/share/hpcmod/packages/X/no-such-set/active-t.squashfs\n"
 
 
 @pytest.mark.parametrize("directory", [".", "", "here"])

@@ -137,6 +137,7 @@ def _render_module_command(module: JobModule) -> Iterator[str]:
     if module.init or module.modulecmd or module.trees:
         yield "# For any shell, also after `sbatch --export=NONE`, which every srun would otherwise inherit."
         yield "unset SLURM_EXPORT_ENV"
+        yield "export HOME=~ # if Slurm sets none"
     if module.init:
         yield f"type -t module >/dev/null || source {quote.sh_word(module.init)}"
     elif module.modulecmd:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import subprocess
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from hpcmod.core.errors import BadInputError
 from hpcmod.jobs.text.jobscript import make_argv, render_jobscript, render_step
 from hpcmod.jobs.values.job import JobPlan, make_job
-from hpcmod.jobs.values.request import Staging
+from hpcmod.jobs.values.request import JobModule, Staging
 from hpcmod.jobs.values.slurm import make_salloc
 from hpcmod.machine.values.site import JobRules, Site, StagePlace
 from tests.programs import make_program
@@ -77,6 +79,13 @@ def test_the_site_s_own_lines_come_before_the_module(tmp_path: Path) -> None:
     text = rendered(made(site=site, proxy=True))
     assert run(text, tmp_path).startswith("from the site\nmodule load X/1.0\n")
     assert "export https_proxy='http://p:1/ x'\n" in text
+
+
+def test_a_job_that_slurm_starts_without_a_home_directory_uses_that_of_the_account(tmp_path: Path) -> None:
+    text = rendered(made(module=JobModule("X/1.0", trees=("/m",))))
+    text = text.replace("module load", "echo $HOME; module load")
+    assert f"\n{pwd.getpwuid(os.getuid()).pw_dir}\n" in run(text, tmp_path)
+    assert "\n/mine\n" in run(text, tmp_path, HOME="/mine")
 
 
 def test_all_directives_come_before_the_first_command() -> None:
