@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 from hpcmod.catalogue.finding.copies import Copies, find_copies, find_loaded_by, loading_lines
 from hpcmod.catalogue.finding.find import OTHER_PREFIX, Container, did_you_mean, find_container, find_variant
 from hpcmod.catalogue.records.store import Catalogue, catalogue_directories, open_catalogue
-from hpcmod.catalogue.values.order import release_key
+from hpcmod.catalogue.values.order import begins_with, release_key
 from hpcmod.core.cli.arguments import complete_file
 from hpcmod.core.cli.output import tell
 from hpcmod.core.errors import BusyError, HpcmodError, NotFoundError, explain_os_error
@@ -153,7 +153,7 @@ def find_own(here: Here, text: str, *, writable: bool = False) -> Installed | No
     trees, name = own_trees(here.trees) if writable else here.trees, text.partition("/")[0]
     installed = sorted(find_installed(trees, name), key=lambda copy: release_key(copy.version)) if name else []
     every = [own for own in installed if own.name == text]
-    matching = every or [own for own in installed if text.startswith(f"{own.name}/") and own.module.startswith(text)]
+    matching = every or [own for own in installed if text.startswith(f"{own.name}/") and begins_with(own.module, text)]
     exact = [own for own in installed if own.module == text]
     if len(matching) > 1 and not every and not exact:
         raise NotFoundError(f"{text} is ambiguous", "Choose one of: " + ", ".join(own.module for own in matching))

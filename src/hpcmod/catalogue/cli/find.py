@@ -121,9 +121,9 @@ def _row(listed: Listed) -> tuple[str, ...]:
 def search_verb(text: str, site: str | None, as_json: bool) -> None:
     """Search containers and their Python packages.
 
-    TEXT==VERSION finds packages whose version starts with VERSION. If nothing matches, similar names do:
-    flash-attention finds flash_attn. gfx90a or sm_90 finds images built for these GPUs. Your own installations are
-    searched too.
+    TEXT==VERSION finds packages whose version starts with VERSION, and 'TEXT>=VERSION,<VERSION' those in a range. If
+    nothing matches, similar names do: flash-attention finds flash_attn. gfx90a or sm_90 finds images built for these
+    GPUs. Your own installations are searched too.
 
     \b
     Examples:
@@ -132,10 +132,13 @@ def search_verb(text: str, site: str | None, as_json: bool) -> None:
       hpcmod search gfx90a
       hpcmod search --json vllm | jq -r '.found[].module'
     """
-    from hpcmod.catalogue.finding.search import search
+    from hpcmod.catalogue.finding.search import search, split_conditions
 
     here = look_around(site)
-    hits = [hit for hit in search(here.indexes(), text, installed=here.own()) if hit.state != "retired"]
+    own = here.own()
+    yours = {copy.module for copy in own}
+    found = search(here.indexes(), text, installed=own)
+    hits = [hit for hit in found if hit.state != "retired" or hit.module in yours]
     hits += _search_added(here, text)
     if as_json:
         print_json(SearchResult(tuple(hits)))
@@ -143,11 +146,13 @@ def search_verb(text: str, site: str | None, as_json: bool) -> None:
             sys.exit(NotFoundError.exit_code)
         return
     if not hits:
-        name, _, version = text.partition("==")
-        others = search(here.indexes(), name, installed=here.own()) if version else ()
+        name, conditions = split_conditions(text)
+        others = search(here.indexes(), name, installed=own) if conditions else ()
         versions = sorted({f"{package.name} {package.version}" for hit in others for package in hit.packages})
         if versions:
-            raise NotFoundError(f"no container has {name} {version}", f"There is {', '.join(versions)}.")
+            raise NotFoundError(
+                f"no container has {name} {conditions.removeprefix('==')}", f"There is {', '.join(versions)}."
+            )
         raise NotFoundError(f"no container or package is named {text}", "See: hpcmod ls")
     print_table(("MODULE", "STATE", "PACKAGES"), map(_hit_row, hits))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpcmod.catalogue.records.store import Catalogue, is_refused
+from hpcmod.catalogue.values.order import begins_with
 from hpcmod.core.errors import LackingError, NotFoundError
 from hpcmod.core.values.facts import architecture_name
 from hpcmod.core.values.text import is_file_name
@@ -140,7 +141,7 @@ def choose_entry(entries: Iterable[IndexEntry], text: str, *, gpus: Sequence[str
     if not version:
         return _default(named, gpus)
     meant = [entry for entry in named if version in (entry.version, *entry.aliases.split())]
-    begun = [entry for entry in named if entry.version.startswith(version)]
+    begun = [entry for entry in named if begins_with(entry.version, version)]
     built = [entry for entry in begun if _is_built_for(entry, gpus)]
     return meant[0] if meant else next((some[0] for some in (begun, built) if len(some) == 1), None)
 
@@ -166,7 +167,7 @@ def _default(entries: Sequence[IndexEntry], gpus: Sequence[str]) -> IndexEntry |
 def _unknown(text: str, entries: Sequence[IndexEntry], damaged: Sequence[str]) -> NotFoundError:
     name, _, version = text.partition("/")
     begun = [entry.module for entry in entries if entry.name.lower() == name.lower() and version]
-    near = [module for module in begun if module.lower().startswith(text.lower())]
+    near = [module for module in begun if begins_with(module.lower(), text.lower())]
     if begun:
         shown = ", ".join((near or begun)[:8]) + (", ..." if len(near or begun) > 8 else "")
         why = f"{text} is ambiguous" if near else f"no version {version} of {name} in any catalogue"

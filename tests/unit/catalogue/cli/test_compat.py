@@ -41,7 +41,7 @@ def test_the_verb_prints_findings_and_verdict_and_exits_with_one_where_it_refuse
     [
         ("Tool", "Tool/1.9"),  # the default, not the highest
         ("Tool/stable", "Tool/1.9"),
-        ("Tool/1.1", "Tool/1.10"),
+        ("Tool/1.1", "no version 1.1 of Tool in any catalogue"),
         ("Tool/1.10", "Tool/1.10"),
         ("Tool/1.2", "no version 1.2 of Tool in any catalogue"),
         ("Tool/1.0", "Tool/1.0: its image was removed"),

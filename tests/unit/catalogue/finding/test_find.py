@@ -66,6 +66,7 @@ WRONG = {
     "PyTorsh": "Did you mean PyTorch?",
     "vLLM/0.9": "vLLM/0.9.1-rocm, vLLM/0.9.2-rocm",
     "vLLM/3": "vLLM/0.9.1-rocm",
+    "vLLM/0.1": "Available: vLLM/0.9.1-rocm, vLLM/0.9.2-rocm, vLLM/0.10.0-rocm",  # all: none begins with this number
     "JAX/stable": "JAX/0.5",
     "zzzzzz": "hpcmod ls",
     "jax": "Did you mean JAX or jaX?",

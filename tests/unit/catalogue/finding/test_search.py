@@ -6,6 +6,7 @@ import pytest
 
 from hpcmod.catalogue.finding.search import is_abbreviated, search
 from hpcmod.catalogue.records.index import Index, read_index, write_index
+from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import Package
 from hpcmod.modules.installed import Installed
 from hpcmod.modules.values.install_record import Fit, InstallRecord
@@ -46,6 +47,12 @@ SEARCHES = {
     "a package, otherwise written": ("Flash.Attn", ["PyTorch/2.7.1-rocm flash_attn=2.8"]),
     "an abbreviated package": ("flash-attention", ["PyTorch/2.7.1-rocm flash_attn=2.8"]),
     "a version of a package": ("torch==2.7", ["PyTorch/2.7.1-rocm torch=2.7.1+rocm6.2.4"]),
+    "a whole number of a version": ("torch==2.7.", ["PyTorch/2.7.1-rocm torch=2.7.1+rocm6.2.4"]),
+    "no part of a number": ("flash-attn==2.8.1", []),
+    "not before": ("torch<2.7", ["PyTorch/2.6.0-rocm torch=2.6.0"]),
+    "at least": ("torch >= 2.6.1", ["PyTorch/2.7.1-rocm torch=2.7.1+rocm6.2.4"]),
+    "a range": ("torch>=2.6,<2.7,!=2.6.1", ["PyTorch/2.6.0-rocm torch=2.6.0"]),
+    "a range with a beginning": ("torch>2,==2.6.*", ["PyTorch/2.6.0-rocm torch=2.6.0"]),
     "what only the first catalogue's container holds": ("ours", ["vLLM/0.9 ours=1"]),
     "nothing": ("", []),
     "only marks": ("==", []),
@@ -58,6 +65,17 @@ SEARCHES = {
 @pytest.mark.slow
 def test_a_search_finds(indexes: list[Index], text: str, wanted: list[str]) -> None:
     assert found(indexes, text) == wanted
+
+
+@pytest.mark.parametrize("text", ["torch=2.7", "torch>>2", "torch>=new", "torch>2<3"])
+def test_a_condition_that_is_not_valid_is_refused(text: str) -> None:
+    with pytest.raises(BadInputError, match="is not a valid condition"):
+        search([], text)
+
+
+def test_a_version_of_no_known_form_meets_no_range(tmp_path: Path) -> None:
+    odd = read_index(make_catalogue(tmp_path, make_record("A/1", packages=(Package("torch", "main-a1"),))))
+    assert found([odd], "torch>=0") == [] != found([odd], "torch==main")
 
 
 def test_containers_by_name_come_before_those_with_a_package(indexes: list[Index]) -> None:
