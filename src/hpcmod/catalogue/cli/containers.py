@@ -204,7 +204,8 @@ def find_ready(here: Here, text: str, *, even_retired: bool = False) -> Installe
     today = time.strftime("%Y-%m-%d", time.gmtime())
     published = None if copies and here.is_own(copies.meant) else record
     if published and published.state == "retired" and published.notice.until <= today and not even_retired:
-        raise retired_error(published, " ...")
+        own = next((copy for copy in copies.others if here.is_own(copy)), None) if copies else None
+        raise retired_error(published, " ...", own)
     if copies is None:
         raise NotFoundError(f"{module} is not installed here", f"Install it: hpcmod install {module}")
     if published:
@@ -298,13 +299,18 @@ def loaded_modules() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in (first, *others) if name))
 
 
-def retired_error(record: CatalogueRecord, more: str = "") -> NotFoundError:
-    """Return the error for a retired container; its cure is the same command with the successor, and more words."""
+def retired_error(record: CatalogueRecord, more: str = "", own: Installed | None = None) -> NotFoundError:
+    """Return the error for a retired container; its cure is the same command with the successor, and more words.
+
+    `own`: The user's own copy, which still loads.
+    """
     context = click.get_current_context(silent=True)
     notice = record.notice
     why = f": {notice.reason}" if notice.reason else ""
     command = f": hpcmod {context.info_name} {notice.successor}{more}" if context and "/" in notice.successor else ""
     cure = f"Use {notice.successor}{command}" if notice.successor else "See: hpcmod ls"
+    if own:
+        cure = f"To use your own copy, in {own.root}: {'; '.join(loading_lines(own, os.environ)[:-1])}\n{cure}"
     return NotFoundError(f"{record.module} is retired{why}", cure)
 
 
@@ -317,7 +323,7 @@ def complete_container(ctx: click.Context, parameter: click.Parameter, incomplet
         listed = look_around(None, say=lambda _: None).containers()
     except (HpcmodError, OSError):  # a shell shows no errors of completion
         return []
-    modules = [container.module for container in listed if container.state != "retired"]
+    modules = [container.module for container in listed if container.yours or container.state != "retired"]
     names = list(dict.fromkeys(module.rpartition("/")[0] for module in modules))
     matching = [name for name in names if name.lower().startswith(incomplete.lower())]
     if "/" in incomplete or len(matching) == 1:

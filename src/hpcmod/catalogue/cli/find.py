@@ -78,7 +78,7 @@ def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_jso
         listed
         for listed in listed_here
         if text.lower() in listed.module.lower()
-        and (everything or (listed.place != ELSEWHERE and listed.state != "retired"))
+        and (everything or (listed.place != ELSEWHERE and (listed.state != "retired" or listed.yours)))
         and (listed.place == READY or not ready)
     ]
     if as_json:

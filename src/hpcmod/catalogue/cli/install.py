@@ -27,6 +27,7 @@ from hpcmod.modules import (
     choose_prefix,
     configured_places,
     find_in_trees,
+    find_installed,
     install_with_eb,
     mark_default,
     own_trees,
@@ -135,6 +136,7 @@ def install(flags: InstallFlags) -> None:
     for recipe in recipes:
         check_not_loaded(recipe.module)
     files = [find_easyconfig(text) for text in given if text not in (*names, *images)]
+    before = _find_own(flags, prefix) if files else {}
     places = None if flags.dry_run else configured_places(prefix, os.environ)
     with TemporaryDirectory(prefix="hpcmod-") as plans, sharing(places, os.environ) as shared:
         sources = source_directories(prefix, os.environ)[0]
@@ -149,6 +151,9 @@ def install(flags: InstallFlags) -> None:
     trees = [*([prefix / MODULES] if prefix else []), *own_trees(look_around(flags.site).trees)] if made else []
     # None: eb is configured otherwise
     copies = {recipe.module: next(find_in_trees(trees, recipe.module), None) for recipe in made}
+    if files and not status and not flags.dry_run:  # only `eb` knows which modules they make
+        after = _find_own(flags, prefix)
+        copies.update((own.module, own) for key, own in after.items() if key not in before)
     for module, own in copies.items():
         if own and _is_default(here, module):
             mark_default(own, shared)
@@ -164,6 +169,12 @@ def install(flags: InstallFlags) -> None:
         ]
         print_json(InstallResult(status, flags.dry_run, (*files, *written), tuple(listed)))
     sys.exit(status)
+
+
+def _find_own(flags: InstallFlags, prefix: Path | None) -> dict[tuple[Path, int], Installed]:
+    """Return the user's own installations, by modulefile and the time at which that was written."""
+    trees = [*([prefix / MODULES] if prefix else []), *own_trees(look_around(flags.site).trees)]
+    return {(own.modulefile, own.modulefile.stat().st_mtime_ns): own for own in find_installed(trees)}
 
 
 def _run_eb(

@@ -30,23 +30,24 @@ def find_outdated(installed: Iterable[Installed], indexes: Sequence[Index]) -> I
     for own in installed:
         listed = [entry for index in indexes for entry in index.entries if entry.name == own.name]
         same = next((entry for entry in listed if entry.version == own.version), None)
+        meant = choose_entry([entry for entry in listed if entry.state == "published"], own.name)
+        newer = meant.module if meant and release_key(meant.version) > release_key(own.version) else ""
         if same:
-            yield from _compare(own, same)
+            yield from _compare(own, same, newer)
         damage = find_damage(own)
         if damage:
             yield Outdated(own.module, "damaged", damage, f"hpcmod update {own.module}")
         if own.record.hpcmod != __version__:
             found = f"its scripts were written by hpcmod {own.record.hpcmod or '?'}; this is {__version__}"
             yield Outdated(own.module, "scripts", found, f"hpcmod update {own.module}")
-        meant = choose_entry([entry for entry in listed if entry.state == "published"], own.name)
-        if meant and release_key(meant.version) > release_key(own.version):
-            yield Outdated(own.module, "version", f"{meant.module} is published", f"hpcmod install {meant.module}")
+        if newer and not (same and same.state != "published"):  # which names it already
+            yield Outdated(own.module, "version", f"{newer} is published", f"hpcmod install {newer}")
 
 
-def _compare(own: Installed, same: IndexEntry) -> Iterator[Outdated]:
+def _compare(own: Installed, same: IndexEntry, newer: str) -> Iterator[Outdated]:
     if same.state != "published":
         until = f" until {same.until}" if same.until else ""
-        cure = f"hpcmod install {same.successor}" if same.successor else "hpcmod ls"
+        cure = f"hpcmod install {same.successor or newer}" if same.successor or newer else "hpcmod ls"
         yield Outdated(own.module, "state", f"{same.state}{until}", cure)
     if own.image.sha256 not in ("", same.sha256) and same.state != "retired":
         yield Outdated(own.module, "image", "another image is published under this name", f"hpcmod update {own.module}")

@@ -68,6 +68,13 @@ def test_ls_shows_containers_that_are_useful_here(site: Catalogue) -> None:
     assert {one["module"]: one["aliases"] for one in answer["containers"]}["PyTorch/2.7.1"] == ["stable"]
 
 
+def test_the_users_own_copy_of_a_retired_container_is_listed_as_usable(site: Catalogue, tmp_path: Path) -> None:
+    install(tmp_path / "home/.local/easybuild", "PyTorch/2.5.0")
+    for words in ((), ("--ready",), ("2.5",)):
+        assert "PyTorch/2.5.0 retired 21.0 MB any yours" in lines("ls", *words)
+    assert any(line.startswith("PyTorch/2.5.0 retired torch ") for line in lines("search", "torch"))
+
+
 def test_all_lists_the_images_of_the_site(site: Catalogue, tmp_path: Path) -> None:
     images = tmp_path / "images"
     (images / "old").mkdir(parents=True)

@@ -15,6 +15,7 @@ from hpcmod.modules.values.easyconfig_text import read_named_image
 from tests import corpus
 from tests.calls import hpcmod
 from tests.catalogues import make_catalogue, make_record
+from tests.installations import install
 
 
 class FakeCall:
@@ -122,6 +123,19 @@ def test_eb_does_not_take_a_published_module_for_the_copy_of_an_easyconfig(eb: F
 def test_install_runs_eb_without_optimizing_unless_the_user_does(eb: FakeCall, own: dict[str, str], used: str) -> None:
     hpcmod("install", "a.eb", **own)
     assert eb.env["PYTHONOPTIMIZE"] == used
+
+
+def test_install_says_how_to_load_what_eb_made_of_an_easyconfig(
+    eb: FakeCall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(*words: object, **options: object) -> int:
+        install(tmp_path / "own", "Toy/2.0")
+        return 0
+
+    install(tmp_path / "own", "Toy/1.0")
+    monkeypatch.setattr("hpcmod.modules.shared_prefix.call_eb", make)
+    done = hpcmod("install", "a.eb", "--prefix", tmp_path / "own", MODULEPATH="")
+    assert done.stdout == f"module use {tmp_path}/own/modules/all; module load Toy/2.0\n", done.output
 
 
 def test_install_as_json(eb: FakeCall, tmp_path: Path) -> None:

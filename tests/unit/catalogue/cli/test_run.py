@@ -12,6 +12,7 @@ from hpcmod.catalogue.cli.run import split_words
 from hpcmod.modules.values.runtime_options import RUNTIME_FLAGS, RUNTIME_SHORT
 from tests.calls import hpcmod
 from tests.catalogues import make_catalogue, make_record
+from tests.installations import install
 from tests.stack import Stack
 
 LINES = {
@@ -63,3 +64,13 @@ def test_the_cure_of_a_retired_container_is_the_same_command_with_its_successor(
         verb, "Toy/1.0", "x", HPCMOD_CATALOGUE=str(catalogue.directory), HPCMOD_SITE="generic", PATH="/nowhere"
     )
     assert (done.exit_code, f"Use Toy/2.0: hpcmod {verb} Toy/2.0 ..." in done.stderr) == (3, True), done.output
+
+
+@pytest.mark.parametrize("verb", ["exec", "shell", "add", "job"])
+def test_the_refusal_of_a_retired_container_names_the_users_own_copy(verb: str, tmp_path: Path) -> None:
+    catalogue = make_catalogue(tmp_path / "site", make_record("Toy/1.0", state="retired"))
+    install(catalogue.directory, "Toy/1.0")
+    own = install(tmp_path / "home/.local/easybuild", "Toy/1.0").parents[1]
+    environ = {"HPCMOD_CATALOGUE": str(catalogue.directory), "HPCMOD_SITE": "generic", "PATH": "/nowhere"}
+    done = hpcmod(verb, "Toy/1.0", "x", **environ, HOME=str(tmp_path / "home"), MODULEPATH=str(catalogue.modules))
+    assert (done.exit_code, f"module use {own}\nSee: hpcmod ls" in done.stderr) == (3, True), done.output

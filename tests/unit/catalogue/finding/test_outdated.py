@@ -26,6 +26,8 @@ def test_each_reason_is_reported_with_its_cure(tmp_path: Path) -> None:
         make_record("other-image/1"),
         make_record("old/1", state="deprecated", until="2027-01-01", successor="new/1"),
         make_record("gone/1", state="retired"),
+        make_record("retired/1", state="retired"),
+        make_record("retired/2"),
         make_record("versions/9", sha256="9" * 64),
         make_record("versions/10", state="deprecated"),
         make_record("versions/11", aliases=("stable",)),
@@ -37,6 +39,7 @@ def test_each_reason_is_reported_with_its_cure(tmp_path: Path) -> None:
         installed("other-image/1", sha256="0" * 64),
         installed("old/1", sha256=make_record("old/1").sha256),
         installed("gone/1", sha256="0" * 64),
+        installed("retired/1", sha256="0" * 64),
         installed("versions/9", sha256="9" * 64),
         installed("same/1", sha256=same.sha256, path=tmp_path / "removed.sif"),
     ]
@@ -47,5 +50,6 @@ def test_each_reason_is_reported_with_its_cure(tmp_path: Path) -> None:
         ("same/1", "damaged"): "hpcmod update same/1",
         ("old/1", "state"): "hpcmod install new/1",
         ("gone/1", "state"): "hpcmod ls",
+        ("retired/1", "state"): "hpcmod install retired/2",
         ("versions/9", "version"): "hpcmod install versions/11",
     }
