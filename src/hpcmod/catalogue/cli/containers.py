@@ -170,7 +170,7 @@ def find_published(here: Here, text: str) -> Container:
         return find_container(here.catalogues, text, machine=os.uname().machine, gpus=here.gpu_targets)
     except NotFoundError as err:
         cure = did_you_mean(text, (copy.name for copy in find_installed(here.trees)))
-        if "Did you mean" in err.cure or "Did you mean" not in cure:
+        if "Did you mean" in err.cure or "Available: " in err.cure or "Did you mean" not in cure:
             raise
         raise NotFoundError(err.message, f"{cure}. {OTHER_PREFIX}") from err
 

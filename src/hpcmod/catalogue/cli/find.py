@@ -108,7 +108,8 @@ def _images_in(directory: Path, text: str) -> Iterator[Path]:
 
 def _row(listed: Listed) -> tuple[str, ...]:
     word = listed.state if listed.state != "published" else listed.place
-    yours = "yours" if listed.copy != "site" else "yours, but the site's is used: hpcmod info"
+    instead = "to use it" if listed.state == "retired" else "but the site's is used"
+    yours = "yours" if listed.copy != "site" else f"yours, {instead}: hpcmod info"
     notes = [",".join(listed.aliases), yours if listed.yours else ""]
     notes += [f"until {listed.until}" if listed.until else "", f"use {listed.successor}" if listed.successor else ""]
     return listed.module, word, format_size(listed.size), listed.machine or "any", "; ".join(filter(None, notes))
@@ -145,6 +146,9 @@ def search_verb(text: str, site: str | None, as_json: bool) -> None:
         if not hits:
             sys.exit(NotFoundError.exit_code)
         return
+    if found and not hits:
+        retired = ", ".join(hit.module for hit in found)
+        raise NotFoundError(f"only retired containers have {text}: {retired}", "Others: hpcmod ls")
     if not hits:
         name, conditions = split_conditions(text)
         others = search(here.indexes(), name, installed=own) if conditions else ()

@@ -14,7 +14,7 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.values.record import Check
 from hpcmod.core.cli.output import format_size
 from hpcmod.core.values.facts import Package
-from tests.calls import hpcmod
+from tests.calls import hpcmod, must
 from tests.catalogues import make_catalogue, make_record, put
 from tests.corpus import CONDA_TREE, Program, make_image
 from tests.installations import install
@@ -69,10 +69,16 @@ def test_ls_shows_containers_that_are_useful_here(site: Catalogue) -> None:
 
 
 def test_the_users_own_copy_of_a_retired_container_is_listed_as_usable(site: Catalogue, tmp_path: Path) -> None:
+    torch = hpcmod("search", "pytorch/2.5")
+    assert (torch.exit_code, "only retired containers have pytorch/2.5: PyTorch/2.5.0" in torch.stderr) == (3, True)
     install(tmp_path / "home/.local/easybuild", "PyTorch/2.5.0")
     for words in ((), ("--ready",), ("2.5",)):
         assert "PyTorch/2.5.0 retired 21.0 MB any yours" in lines("ls", *words)
     assert any(line.startswith("PyTorch/2.5.0 retired torch ") for line in lines("search", "torch"))
+    install(site.directory, "PyTorch/2.5.0")
+    listed = must("ls", "2.5", MODULEPATH=str(site.modules))
+    assert listed.split(maxsplit=5)[-1] == "yours, to use it: hpcmod info\n"
+    assert "Available: PyTorch/2.5.0, PyTorch/2.6.0, PyTorch/2.7.1" in hpcmod("info", "PyTorch/2.7.1.2").stderr
 
 
 def test_all_lists_the_images_of_the_site(site: Catalogue, tmp_path: Path) -> None:
