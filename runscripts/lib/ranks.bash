@@ -11,13 +11,13 @@ declare -A _why=() # variable -> origin of its value
 # An existing value wins, also that of an earlier offer; an empty one counts as unset.
 offer() { # VARIABLE VALUE WHY
   if [[ ! ${!1-} ]]; then
-    put "$1" "$2" "$3"
+    put "$1" "$2" "${3-$_me}"
   elif [[ ! ${_why[$1]-} ]]; then
     put "$1" "${!1}" 'already set'
   fi
 }
 
-# The settings of settings.bash. An empty value counts as set, as for the module; a value set by a wrapper outside does not.
+# The settings of settings.bash. An empty value of yours counts as set, as for the module.
 offer_settings() {
   offer_list _settings
   if ((_multi_node)); then offer_list _settings_multi_node; else offer_list _settings_single_node; fi
@@ -72,7 +72,7 @@ offer_meeting_point() {
   offer_master_port
 }
 
-# A step may belong to mpirun, which starts its daemons this way on all nodes but the first: use its list only for tasks.
+# In a step, mpirun may start its daemons, on all nodes but the first: use its list only for tasks.
 offer_master_address() {
   local list=$_job_hosts why='first host of the job'
   [[ $_launcher != "$_task_launcher" ]] || list=$_step_hosts why='first host of the step'

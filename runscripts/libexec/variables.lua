@@ -61,7 +61,7 @@ function variables.override(name, value, guard)
     if before and unloading then variables.set_by_shell(name, before, guard, "", "_HPCMOD_USER_" .. name) end
 end
 
--- Set variables unless the user has set one of them, and remember the first; unset them only if they still have our value.
+-- Set variables unless the user has one of them, and remember the first name; unset them if they still have our value.
 -- Return whether they were free.
 function variables.set_default(names, value)
     local free = not state.ADDITIONAL and not unloading

@@ -62,7 +62,7 @@ proc hpcmod::override {name value guard} {
     }
 }
 
-# Set variables unless the user has set one of them, and remember the first; unset them only if they still have our value.
+# Set variables unless the user has one of them, and remember the first name; unset them if they still have our value.
 # Return whether they were free.
 proc hpcmod::set_default {names value} {
     variable unloading; variable state

@@ -45,8 +45,8 @@ CEILINGS = {
     "docs/examples": 516,
     "docs/explanation": 1076,  # locks on full disks; how to add an option, a rule
     "docs/how-to": 4344,  # what --rerun cannot change; eb in an environment; restricted and retired containers
-    "docs/reference": 1767,  # settings that only in-environment reads
-    "docs/tutorial": 350,
+    "docs/reference": 1768,  # what a copy of conda-python-distributed leaves out
+    "docs/tutorial": 351,  # as docs/reference
     "runscripts": 6530,  # what wrappers read only if needed is in files of its own
     "easyblocks": 609,
     "easyconfigs": 2130,
