@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from hpcmod.catalogue.finding.copies import Copies, find_copies, find_loaded_by, loading_lines
 from hpcmod.catalogue.finding.find import OTHER_PREFIX, Container, did_you_mean, find_container, find_variant
-from hpcmod.catalogue.records.store import Catalogue, catalogue_directories, open_catalogue
+from hpcmod.catalogue.records.store import CATALOGUE, Catalogue, catalogue_directories, open_catalogue
 from hpcmod.catalogue.values.order import begins_with, release_key
 from hpcmod.core.cli.arguments import complete_file
 from hpcmod.core.cli.output import tell
@@ -76,7 +76,11 @@ class Here:
 
     def own(self) -> list[Installed]:
         """Return the user's own installations."""
-        return list(find_installed(own_trees(self.trees)))
+        return list(find_installed(self.own_trees()))
+
+    def own_trees(self) -> tuple[Path, ...]:
+        """Return the trees of the user's own installations; a catalogue that is not configured (any more) has none."""
+        return tuple(tree for tree in own_trees(self.trees) if not (tree / "../.." / CATALOGUE).exists())
 
     def copies(self, module: str) -> Copies | None:
         """Return the installed copies of a module, by its full name; None if not installed."""
@@ -84,7 +88,7 @@ class Here:
 
     def is_own(self, copy: Installed) -> bool:
         """Return whether a copy is the user's own rather than the site's."""
-        return any(tree in copy.modulefile.parents for tree in own_trees(self.trees))
+        return any(tree in copy.modulefile.parents for tree in self.own_trees())
 
     def is_published(self, copy: Installed) -> bool:
         """Return whether a copy is that of a catalogue."""
@@ -150,7 +154,7 @@ def names_image(text: str) -> bool:
 
 def find_own(here: Here, text: str, *, writable: bool = False) -> Installed | None:
     """Return the installed module that matches, outside the catalogues; of several versions, the highest."""
-    trees, name = own_trees(here.trees) if writable else here.trees, text.partition("/")[0]
+    trees, name = here.own_trees() if writable else here.trees, text.partition("/")[0]
     installed = sorted(find_installed(trees, name), key=lambda copy: release_key(copy.version)) if name else []
     every = [own for own in installed if own.name == text]
     matching = every or [own for own in installed if text.startswith(f"{own.name}/") and begins_with(own.module, text)]
@@ -255,7 +259,7 @@ def find_broken(here: Here, text: str) -> Installed | None:
     A name without a version matches only if the user has no other version of it.
     """
     prefixes = own_prefixes(here.site, os.environ)
-    trees = [*own_trees(here.trees), *(prefix / MODULES for prefix in prefixes)]
+    trees = [*here.own_trees(), *(prefix / MODULES for prefix in prefixes)]
     broken = list(find_without_modulefile(trees, text))
     return broken[-1] if broken and ("/" in text or find_own(here, text) is None) else None
 

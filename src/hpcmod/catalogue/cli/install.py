@@ -30,7 +30,6 @@ from hpcmod.modules import (
     find_installed,
     install_with_eb,
     mark_default,
-    own_trees,
     sharing,
     source_directories,
 )
@@ -148,7 +147,7 @@ def install(flags: InstallFlags) -> None:
     if flags.dry_run:
         tell("this was a dry run: nothing was installed")
     made = [] if status or flags.dry_run else recipes
-    trees = [*([prefix / MODULES] if prefix else []), *own_trees(look_around(flags.site).trees)] if made else []
+    trees = [*([prefix / MODULES] if prefix else []), *look_around(flags.site).own_trees()] if made else []
     # None: eb is configured otherwise
     copies = {recipe.module: next(find_in_trees(trees, recipe.module), None) for recipe in made}
     if files and not status and not flags.dry_run:  # only `eb` knows which modules they make
@@ -173,7 +172,7 @@ def install(flags: InstallFlags) -> None:
 
 def _find_own(flags: InstallFlags, prefix: Path | None) -> dict[tuple[Path, int], Installed]:
     """Return the user's own installations, by modulefile and the time at which that was written."""
-    trees = [*([prefix / MODULES] if prefix else []), *own_trees(look_around(flags.site).trees)]
+    trees = [*([prefix / MODULES] if prefix else []), *look_around(flags.site).own_trees()]
     return {(own.modulefile, own.modulefile.stat().st_mtime_ns): own for own in find_installed(trees)}
 
 
@@ -218,7 +217,7 @@ def _place(prefix: Path | None, shared: SharedPrefix | None) -> list[str]:
 
 def _is_installed(here: Here, recipe: EasyconfigFile, *, asked: Path | None) -> bool:
     """Return whether the user has the same container already, below the prefix if given; if so, report it."""
-    trees = [asked.absolute() / MODULES] if asked else own_trees(here.trees)
+    trees = [asked.absolute() / MODULES] if asked else here.own_trees()
     own = next(find_in_trees(trees, recipe.module), None)
     if own is None or own.image.sha256 != recipe.sha256 or not Path(own.image.path).is_file():
         return False

@@ -33,7 +33,6 @@ from hpcmod.modules import (
     find_unfinished_removal,
     install_with_eb,
     make_removal,
-    own_trees,
     remove_installation,
     sharing,
     site_of,
@@ -93,6 +92,9 @@ def find_writable(here: Here, container: str, *, only: bool = False) -> Installe
     """Return the user's installation that matches: of several versions the highest; if `only`, several are an error."""
     found = find_own(here, container, writable=True)
     if found is None:
+        other = find_own(here, container)
+        if other:
+            _check_unpublished(other)
         raise NotFoundError(
             f"you have no installation of {container}", "Your installations are marked `yours` in: hpcmod ls"
         )
@@ -119,7 +121,7 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
       hpcmod remove --dry-run PyTorch/2.6.0-rocm-6.2.4-singularity
     """
     here = look_around(None)
-    found = find_unfinished_removal(own_trees(here.trees), container) or find_writable(here, container, only=True)
+    found = find_unfinished_removal(here.own_trees(), container) or find_writable(here, container, only=True)
     _check_unused(here, found)
     removal = make_removal(found, with_packages=with_packages)
     packages = removal.packages  # before they are removed
@@ -166,15 +168,20 @@ def on_a_terminal() -> bool:
 
 def _check_unused(here: Here, own: Installed) -> None:
     """Raise an error if an installation is published, loaded in this shell, or needed by another one."""
-    for path in (*own.root.resolve().parents, *own.modulefile.resolve().parents):
-        if (path / CATALOGUE).is_file():
-            cure = f"An admin of the catalogue can retire it: hpcmod catalogue retire {sh_word(own.module)}"
-            raise BadInputError(f"{own.module} is published in the catalogue {path}", cure)
+    _check_unpublished(own)
     if own.module in loaded_modules():
         raise BusyError(f"{own.module} is loaded in this shell", f"module unload {sh_word(own.module)}")
     for other in here.own():
         if other.root != own.root and own.root in Path(other.image.path).parents:
             raise BusyError(f"{other.module} uses the image of {own.module}", f"hpcmod remove {sh_word(other.module)}")
+
+
+def _check_unpublished(own: Installed) -> None:
+    for path in (*own.root.resolve().parents, *own.modulefile.resolve().parents):
+        if (path / CATALOGUE).is_file():
+            ways = (f"{verb} it: hpcmod catalogue {verb} {sh_word(own.module)}" for verb in ("refresh", "retire"))
+            cure = f"An admin of the catalogue can {'; or '.join(ways)}"
+            raise BadInputError(f"{own.module} is published in the catalogue {path}", cure)
 
 
 @click.command("outdated")

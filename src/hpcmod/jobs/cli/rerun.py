@@ -22,7 +22,7 @@ from hpcmod.jobs.values.request import check_values
 from hpcmod.jobs.values.slurm import check_options, spell_options
 from hpcmod.jobs.values.written import WrittenJob, override_options, read_written_job
 from hpcmod.machine import find_modulefile
-from hpcmod.modules import Installed, find_in_trees, find_own_state, own_trees
+from hpcmod.modules import Installed, find_in_trees, find_own_state
 
 _HONOURED = {"rerun", "script", "submit", "dry_run", "as_json", "job_name", *SlurmFlags.__annotations__}
 """Options that --rerun follows; the others are in the text of the script, e.g. in its `srun` command."""
@@ -110,7 +110,7 @@ def _with_own_copy(script: str, written: WrittenJob, retired: frozenset[Path]) -
     found = _find_module(written)
     if not written.sha256 or (found and found.root not in retired and found.image.sha256 == written.sha256):
         return script
-    trees = own_trees(look_around(None).trees)
+    trees = look_around(None).own_trees()
     own = next((copy for copy in find_in_trees(trees, written.module) if copy.image.sha256 == written.sha256), None)
     if own is None:
         return script

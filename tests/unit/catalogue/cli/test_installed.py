@@ -45,6 +45,15 @@ def test_does_not_remove_published_containers(top: Path) -> None:
     assert "is published" in refused(top, "PyTorch/2.6").stderr
 
 
+def test_a_catalogue_that_is_not_configured_is_nobodys_own_installation(top: Path) -> None:
+    (top / "catalogue.json").write_text("{}")  # as the old one after `hpcmod catalogue move`
+    assert json.loads(hpcmod("ls", "--json").stdout)["containers"] == []
+    assert "nothing is outdated" in hpcmod("outdated").stderr
+    assert hpcmod("update", "--all", "--dry-run").stdout == ""
+    for verb in ("update", "repair"):
+        assert "is published in the catalogue" in hpcmod(verb, "PyTorch/2.6", "--dry-run").stderr
+
+
 def test_a_loaded_module_is_not_removed(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_HPCMOD_CONTAINER", "PyTorch/2.6")
     assert "module unload PyTorch/2.6" in refused(top, "PyTorch/2.6").stderr
