@@ -104,6 +104,8 @@ def _render_field(field: str, before: Any, after: Any) -> str:
     if field == "rendering":  # the change that made it
         field = "modules and scripts"
         before, after = (f"as of change {number}" if number else "as published" for number in (before, after))
+    if field == "checks":  # those that failed are in no record
+        before, after = (f"{len(done)} passed at {done[-1]['when']}" if done else "" for done in (before, after))
     return f"{field}: {_show(before)} -> {_show(after)}"
 
 

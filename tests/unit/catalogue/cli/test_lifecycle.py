@@ -46,6 +46,13 @@ def test_renewed_scripts_are_told_in_words(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == "Toy/1.0: modules and scripts: as of change 39 -> as published\n"
 
 
+def test_checks_are_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    repaired = [{"name": "eb: loads", "passed": True, "sha256": "", "under": "", "when": "2026-11-28T23:10:42Z"}]
+    edits = (Edit("Toy", "1.0", {"checks": []}, {"checks": repaired}),)
+    show_change(Change(40, "", "", "undo repair", "", edits), as_json=False, dry_run=False)
+    assert capsys.readouterr().out == "Toy/1.0: checks: none -> 1 passed at 2026-11-28T23:10:42Z\n"
+
+
 def test_a_dry_run_shows_the_same_and_changes_nothing(shop: Catalogue) -> None:
     dry = lines(shop, "catalogue", "deprecate", "Toy/1.0", "--successor", "Toy/2.0", "--dry-run")
     assert lines(shop, "catalogue", "deprecate", "Toy/1.0", "--successor", "Toy/2.0") == dry
