@@ -7,6 +7,7 @@ The image is not moved.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,16 +15,19 @@ from pathlib import Path
 from hpcmod.catalogue.change import Actor, changing, commit, is_unfinished
 from hpcmod.catalogue.records.journal import last_change
 from hpcmod.catalogue.records.sharing import check_no_links, check_replaceable, file_mode
-from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.records.store import Catalogue, is_refused, software_of
 from hpcmod.catalogue.text.changes import describe_changes, describe_settings
 from hpcmod.catalogue.values.lifecycle import key_of
-from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.values.record import CatalogueRecord, refusal
 from hpcmod.catalogue.visible.kept import KEPT_EASYCONFIG, KEPT_FILES, KEPT_MODULE, render_kept_files, rendering_name
 from hpcmod.catalogue.visible.rendering import Rendering, changed_files, read_rendering, render_again, stamp
-from hpcmod.core.errors import BadInputError, HpcmodError
+from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, NotFoundError
 from hpcmod.core.fs.replacing import replacing_directory
 from hpcmod.core.fs.tree import write_file
+from hpcmod.core.text.quote import sh_word
+from hpcmod.machine import find_machine
 from hpcmod.machine.values.site import Site
+from hpcmod.modules import read_record
 from hpcmod.modules.values.install_record import RECORD
 
 _SETTINGS = "runscripts/lib/settings.bash"
@@ -81,11 +85,12 @@ def refresh_containers(
     user may not change the catalogue.
     """
     if not wanted.adopt:
-        _check_site(records, wanted.site)
+        _check_site(catalogue, records, wanted)
     renewals: list[tuple[CatalogueRecord, Rendering]] = []
     changed, faults = [], []
     for record in records:
         try:
+            _check_image(catalogue, record)
             before = read_rendering(catalogue, record)
             after = render_again(catalogue, record, before, wanted.site, wanted.environ)
         except HpcmodError as err:
@@ -113,13 +118,35 @@ def _describe(before: Rendering, after: Rendering, files: Iterable[str]) -> list
     return lines + ([f"scripts: {', '.join(scripts)}"] if scripts else [])
 
 
-def _check_site(records: Iterable[CatalogueRecord], site: Site) -> None:
-    other = sorted({record.publication.site for record in records} - {"", site.name})
+def _check_image(catalogue: Catalogue, record: CatalogueRecord) -> None:
+    """Raise LackingError if the image is restricted to a group, NotFoundError if it was removed."""
+    if is_refused(catalogue, record):
+        raise LackingError(refusal(record))
+    image = catalogue.images / record.sif
+    if not image.exists():
+        another = " under another version" if record.state == "retired" else ""
+        raise NotFoundError(f"{record.module}: its image was removed: {image}", f"Publish it again{another}.")
+
+
+def _check_site(catalogue: Catalogue, records: Iterable[CatalogueRecord], wanted: Wanted) -> None:
+    name = wanted.site.name
+    other = {record.publication.site: record for record in records if record.publication.site not in ("", name)}
     if other:
+        keep = _find_profile(catalogue, other[min(other)], wanted.environ)
         raise BadInputError(
-            f"published with the profile {', '.join(other)}, but the profile of this machine is {site.name}",
-            f"To keep: --site {other[0]}. To change: hpcmod catalogue refresh NAME --site FILE (of {site.name})",
+            f"published with the profile {', '.join(sorted(other))}, but the profile of this machine is {name}",
+            f"To keep: --site {keep}. To change: hpcmod catalogue refresh NAME --site FILE (of {name})",
         )
+
+
+def _find_profile(catalogue: Catalogue, record: CatalogueRecord, environ: Mapping[str, str]) -> str:
+    """Return the profile that a container was published with as --site takes it; in words if its file is not known."""
+    name = record.publication.site
+    profile = read_record(software_of(catalogue, record)).profile or name
+    with suppress(HpcmodError):
+        if find_machine(None, environ, flag=profile).site.name == name:
+            return sh_word(profile)
+    return f"FILE (of {name})"
 
 
 def _carry_out(

@@ -55,10 +55,10 @@ def _show(done: RefreshResult) -> None:
         for line in module.lines if done.dry_run else ():
             print_text(f"  {line}")
     for fault in done.faults:
-        tell(f"not changed: {fault.message}. {fault.cure}")
+        tell(f"not changed: {fault.message}. {fault.cure}".rstrip())
     if done.change:
         tell(f"change {done.change}; to revert it: hpcmod catalogue undo {done.change}")
-    elif not done.changed:
+    elif not done.changed and not done.faults:
         tell("modules and scripts are already up to date")
 
 

@@ -13,6 +13,7 @@ from hpcmod.catalogue.admin.refresh import RefreshResult, Wanted, refresh_contai
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.text.changes import describe_settings
+from hpcmod.catalogue.values.record import refusal
 from hpcmod.catalogue.visible.kept import read_files, render_kept_files
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.tree import Tree
@@ -159,6 +160,34 @@ def test_a_container_that_cannot_be_rendered_is_reported_and_left(shop: Catalogu
 def test_another_machine_is_refused(shop: Catalogue) -> None:
     with pytest.raises(BadInputError, match=r"published with the profile generic, but .* is lumi"):
         renew(shop, load_site("lumi", {}))
+
+
+def test_the_cure_for_another_machine_names_the_file_of_the_profile_while_it_has_that_name(
+    shop: Catalogue, tmp_path: Path
+) -> None:
+    ours = tmp_path / "ours.toml"
+    ours.write_text('name = "ours"\nextends = "generic"\n[images]\nplaces = ["/x"]\n')
+    wanted = Wanted(load_site(str(ours), {}), {}, adopt=True)
+    refresh_containers(shop, tuple(shop.records()), wanted, actor=ADA)
+    with pytest.raises(BadInputError, match="published with the profile ours") as known:
+        renew(shop, load_site("lumi", {}))
+    change = "To change: hpcmod catalogue refresh NAME --site FILE (of lumi)"
+    assert known.value.cure == f"To keep: --site {ours}. {change}"
+    ours.write_text('name = "other"\nextends = "generic"\n')
+    with pytest.raises(BadInputError) as unknown:
+        renew(shop, load_site("lumi", {}))
+    assert unknown.value.cure == f"To keep: --site FILE (of ours). {change}"
+
+
+def test_a_restricted_or_removed_image_is_reported_as_that(shop: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    (record,) = shop.records()
+    with monkeypatch.context() as patch:
+        patch.setattr("hpcmod.catalogue.admin.refresh.is_refused", lambda *_: True)
+        (fault,) = renew(shop, BOUND).faults
+    assert (fault.message, fault.cure) == (refusal(record), "")
+    (shop.images / record.sif).unlink()
+    (fault,) = renew(shop, BOUND).faults
+    assert fault.message.startswith("Toy/1.0: its image was removed")
 
 
 def test_gc_removes_old_renderings(shop: Catalogue) -> None:
