@@ -29,6 +29,7 @@ from hpcmod.core.fs.replacing import replacing
 from hpcmod.core.fs.space import Need, check_room
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.progress import Progress, Tally
+from hpcmod.core.values.facts import PROVENANCE
 
 SUMS = "SHA256SUMS"
 
@@ -38,7 +39,7 @@ _MOST = 10_000  # files
 _LIMIT = 4 << 20  # bytes of the list
 _FAULTS = (tarfile.TarError, ValueError, EOFError, OverflowError, RecursionError, MemoryError)
 """What tarfile raises for files that are no tar."""
-_SUFFIXES = (".eb", ".sif", ".provenance.json")
+_SUFFIXES = (".eb", ".sif", PROVENANCE)
 
 
 def write_bundle(
@@ -196,7 +197,8 @@ def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path, expected:
                 tally.set(SUMS, member.offset_data + file.tell())
             file.flush()
             os.fsync(file.fileno())
-        check_sha256(f"{tar.name!s}: {member.name}", expected=expected, found=sha256.hexdigest())
+        found = sha256.hexdigest()
+        check_sha256(f"{tar.name!s}: {member.name}", expected=expected, found=found, cure="Copy the bundle again.")
 
 
 def _member(name: str, size: int) -> tarfile.TarInfo:

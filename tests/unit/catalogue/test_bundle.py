@@ -71,6 +71,13 @@ def test_a_truncated_bundle_fails_verification_and_says_to_copy_it_again(tmp_pat
         assert "Copy the bundle again" in caught.value.cure
 
 
+def test_a_bundle_with_a_changed_byte_is_to_be_copied_again_too(tmp_path: Path, bundle: Path) -> None:
+    bundle.write_bytes(bundle.read_bytes().replace(b"name = 'X'", b"name = 'Y'"))
+    with pytest.raises(VerificationError, match=r"X-1\.eb: sha256 is") as caught:
+        read_bundle(bundle, tmp_path / "to")
+    assert caught.value.cure == "Copy the bundle again."
+
+
 def rewrite(bundle: Path, change: str, name: str = "") -> Path:
     """Write a bundle whose members are modified by a function."""
     out = bundle.with_name("rewritten.tar")

@@ -8,8 +8,10 @@ import re
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, VerificationError
-from hpcmod.core.fs.reading import open_input
+from hpcmod.core.fs.reading import open_input, read_start
 from hpcmod.core.progress import Progress, Ticker
+from hpcmod.core.text.quote import sh_word
+from hpcmod.core.values.facts import PROVENANCE
 
 BLOCK = 1 << 20
 """Bytes per read: large enough that hashing mostly runs without the GIL, small enough for a CPU's cache."""
@@ -31,18 +33,21 @@ def parse_sha256(text: str) -> str:
     return match.group(1).lower()
 
 
-def check_sha256(subject: object, *, expected: str | None, found: str) -> None:
+def check_sha256(subject: object, *, expected: str | None, found: str, cure: str = "") -> None:
     """Check a sha256 against the expected one; None accepts any.
 
-    `subject` is the file or address of the bytes, for the message.
+    `subject` is the file or address of the bytes, for the message; `cure` what helps, if that is known better here.
 
     Raises VerificationError if they differ.
     """
     if expected is None or parse_sha256(expected) == found:
         return
+    kept = f"{subject}{PROVENANCE}"
+    by_fetch = parse_sha256(expected) in read_start(kept, BLOCK)
+    update = f"e.g. signed, remove the record of its fetch: rm {sh_word(kept)}" if by_fetch else "update `checksums`."
     raise VerificationError(
-        f"{subject}: sha256 is {found}, expected {parse_sha256(expected)}",
-        "The file is damaged or a different one. Download it again; if it has changed on purpose, update `checksums`.",
+        f"{subject}: sha256 is {found}, expected {parse_sha256(expected)}{f' as in {kept}' if by_fetch else ''}",
+        cure or f"The file is damaged or a different one. Download it again; if it has changed on purpose, {update}",
     )
 
 

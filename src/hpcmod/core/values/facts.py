@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+PROVENANCE = ".provenance.json"
+"""What the name of a SIF's provenance file, which is beside it, has more than that of the SIF."""
+
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
 

@@ -17,7 +17,7 @@ from hpcmod.core.fs.ownership import make_private_directory, others_may_change
 from hpcmod.core.fs.reading import UnusableFileError, read_file
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import write_file
-from hpcmod.core.values.facts import Provenance
+from hpcmod.core.values.facts import PROVENANCE, Provenance
 from hpcmod.core.values.json_form import parse_json
 from hpcmod.core.values.text import absolute
 
@@ -27,7 +27,7 @@ _LIMIT = 1 << 20  # bytes
 
 def sidecar(sif: Path) -> Path:
     """Return the path of a SIF's provenance file."""
-    return sif.with_name(f"{sif.name}.provenance.json")
+    return sif.with_name(f"{sif.name}{PROVENANCE}")
 
 
 def write_provenance(sif: Path, provenance: Provenance) -> None:

@@ -95,8 +95,9 @@ def test_a_file_that_differs_from_its_provenance_is_refused(tmp_path: Path, opti
     with first.path.open("ab") as file:
         file.write(b"more")
     for action in (lambda: get(str(first.path), tmp_path / "y.sif", options), lambda: verify(first.path, options)):
-        with pytest.raises(VerificationError):
+        with pytest.raises(VerificationError) as caught:
             action()
+        assert f"remove the record of its fetch: rm {first.path}.provenance.json" in caught.value.cure
     assert not (tmp_path / "y.sif").exists()
 
 
