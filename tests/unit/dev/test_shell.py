@@ -28,3 +28,12 @@ def test_help_shows_how_to_call_it_and_no_shell(script: Path) -> None:
     assert done.stdout.startswith(f"dev/{script.name}")
     assert "shellcheck" not in done.stdout
     assert "set -euo" not in done.stdout
+
+
+def test_what_fast_leaves_out_is_told_if_tests_are_chosen() -> None:
+    calls = "rooms=(-m fast); tell_left_out; tell_left_out -k 'a or b'"
+    sourced = f"""eval "$(sed 's/BASH_SOURCE.0./0/; $d' test)"; {calls}"""
+    done = run(["bash", "-c", sourced], os.environ, CHECKOUT / "dev")
+    assert done.stderr == (
+        "test: without tests marked slow; to run these too: ./dev/test --fast -- -m 'not stack' -k a\\ or\\ b\n"
+    )
