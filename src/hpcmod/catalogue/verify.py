@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpcmod import __version__
-from hpcmod.catalogue.records.store import Catalogue, software_of
-from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.records.store import Catalogue, is_refused, software_of
+from hpcmod.catalogue.values.record import CatalogueRecord, refusal
 from hpcmod.catalogue.visible.kept import KEPT_MODULE, kept_directory
 from hpcmod.catalogue.visible.modulefiles import script_files, visible_files
 from hpcmod.core.errors import NotFoundError
@@ -57,6 +57,9 @@ def verify_container(
     `images`: If False, only the size of the image is compared.
     """
     image = catalogue.images / record.sif
+    if images and is_refused(catalogue, record):
+        images = False
+        yield Finding(WARN, IMAGE, f"not read: {refusal(record)}")
     yield _verify_image(image, record, progress, read=images)
     own = software_of(catalogue, record) / record.sif
     if images and own.is_file() and not (image.is_file() and own.samefile(image)):

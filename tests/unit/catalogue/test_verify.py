@@ -29,6 +29,17 @@ def test_an_unchanged_published_container_has_no_faults(shop: Catalogue) -> None
     assert faults(shop) == []
 
 
+def test_an_image_that_the_user_may_not_read_is_told_and_the_rest_verified(
+    shop: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpcmod.catalogue.verify.is_refused", lambda *_: True)
+    damage = DAMAGES["a byte is another one"][0]
+    damage(shop.directory)
+    fault, *others = faults(shop, replace(shop.read("Toy", "1.0"), readers="staff"))
+    assert fault.startswith("image: not read: Toy/1.0 is restricted to the group staff")
+    assert not [other for other in others if "sha256" in other]
+
+
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a byte is another one": (lambda top: (top / "images/Toy-1.0.sif").write_bytes(b"imagE of Toy/1.0"), "has sha256"),
     "half is there": (

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from hpcmod.catalogue.change import Actor, changing, refresh_index, write_note
 from hpcmod.catalogue.records.journal import read_journal
-from hpcmod.catalogue.records.store import Catalogue, open_catalogue
-from hpcmod.core.errors import BadInputError, HpcmodError
+from hpcmod.catalogue.records.store import Catalogue, is_refused, open_catalogue
+from hpcmod.catalogue.values.record import refusal
+from hpcmod.core.errors import BadInputError, HpcmodError, LackingError
 from hpcmod.core.fs.replacing import replacing_directory
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
@@ -42,11 +43,16 @@ def move_catalogue(catalogue: Catalogue, target: Path, *, actor: Actor) -> Catal
 
 
 def check_target(catalogue: Catalogue, target: Path) -> None:
-    """Raise BadInputError if a directory is in the catalogue, or exists and is not the copy of an interrupted move."""
+    """Raise BadInputError if a directory is in the catalogue, or exists and is not the copy of an interrupted move.
+
+    Raises LackingError if this user may not read an image, which is restricted to a group.
+    """
     if catalogue.directory.resolve() in target.resolve().parents:
         raise BadInputError(f"{target} is inside the catalogue", "Choose a directory outside it.")
     if os.path.lexists(target) and not _is_copy(catalogue, target):
         raise BadInputError(f"{target} already exists", "Choose a directory that does not exist.")
+    for record in (record for record in catalogue.readable_records() if is_refused(catalogue, record)):
+        raise LackingError(refusal(record), "Who moves a catalogue must be able to read all its images.")
 
 
 def _is_copy(catalogue: Catalogue, target: Path) -> bool:

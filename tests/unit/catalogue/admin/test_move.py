@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from hpcmod.catalogue.admin.move import move_catalogue
+from hpcmod.catalogue.admin.move import check_target, move_catalogue
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue, open_catalogue
 from hpcmod.catalogue.verify import verify_container
-from hpcmod.core.errors import BadInputError
+from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.values.finding import FAIL
 from tests.catalogues import make_record
@@ -72,6 +72,14 @@ def test_a_directory_that_exists_or_is_inside_is_refused(shop: Catalogue, tmp_pa
             move_catalogue(shop, target, actor=ADA)
     with pytest.raises(BadInputError, match="inside the catalogue"):
         move_catalogue(shop, shop.directory / "new", actor=ADA)
+
+
+def test_who_may_not_read_an_image_is_told_so_before_anything_is_copied(
+    shop: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpcmod.catalogue.admin.move.is_refused", lambda *_: True)
+    with pytest.raises(LackingError, match=r"Toy/1\.0 is restricted to the group"):
+        check_target(shop, tmp_path / "new")
 
 
 def test_a_link_put_in_place_of_a_file_meanwhile_is_not_followed(
