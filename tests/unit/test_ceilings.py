@@ -20,7 +20,7 @@ CEILINGS = {
     "src/hpcmod/images": 9964,  # trust checked by dry runs
     "src/hpcmod/modules": 5461,  # doctor asks eb as install does; packages that a job chooses; own commands inside
     "src/hpcmod/compat": 3439,
-    "src/hpcmod/catalogue": 12445,  # what a group may see; added files; cures; moved ones; search of ranges; own retired ones
+    "src/hpcmod/catalogue": 12445,  # what a group may see; added files; cures; moved ones; ranges; own retired ones
     "src/hpcmod/jobs": 3454,  # packages in scripts; what --rerun and --salloc follow, write and refuse; own copies
     "src/hpcmod/doctor": 1903,  # doubtful values of new profiles
     "src/hpcmod/packages": 6936,  # undo of --use, drop by path, cures with the version; what add leaves behind
