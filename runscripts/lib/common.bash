@@ -47,8 +47,8 @@ _task_variables='SLURM_PROCID|SLURM_LOCALID|SLURM_STEP_NUM_TASKS SLURM_NTASKS SL
 _run_variables='SLURM_JOB_ID PBS_JOBID LSB_JOBID' # for launchers without a number of their own
 _host_variables='SLURM_STEP_NODELIST, SLURM_JOB_NODELIST or SLURM_NODELIST'
 
-# Search for errors: matching the grammar takes thirty times as long. Outside the brackets: what no host name contains, or
-# begins with, unpaired brackets. Inside: anything but numbers and ranges.
+# Search for errors: matching the grammar takes thirty times as long. Outside brackets: what no host name contains, or
+# begins with, unpaired ones. Inside: anything but numbers and ranges.
 _no_host_list='[^],A-Za-z0-9._[-]|,[._-]|\[[],-]|[,-]\]|\][^[]*\]'
 _no_opening='^([._-]|[^[]*\])'
 _no_closing='\[[^]]*(\[|$)'
@@ -163,7 +163,7 @@ activate_python() {
   [[ ${WITH_CONDA-} ]] && ! python_is_active || return 0
   local before=$PATH libraries=${LD_LIBRARY_PATH-}
   forget_other_conda
-  # Conda's own scripts read unset variables, and some of them print to stdout, which belongs to the program.
+  # Conda's scripts read unset variables, and some print to stdout, which is the program's.
   set +u
   eval "$WITH_CONDA" >&2 || stop 7 "cannot activate the image's Python environment with WITH_CONDA='$WITH_CONDA'"
   set -u

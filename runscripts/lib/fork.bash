@@ -40,7 +40,7 @@ find_fork_directory() { # -> directory, _own_variables: those that differ betwee
   make_fork_directory "$directory"
 }
 
-# A private directory of this step on this node, with the program that forks ranks. Any rank may be the first to write it.
+# A private directory of this step on this node, with the program that forks ranks.
 make_fork_directory() { # DIRECTORY
   [[ -d $1 ]] || mkdir -m 700 -- "$1" 2>/dev/null
   is_private "$1" || return 1

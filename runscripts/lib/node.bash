@@ -26,8 +26,8 @@ choose_gpus() { # -> _devices: number of GPUs that the variables show to this ra
   ((_place < _devices && _devices > 1)) || put LOCAL_RANK "$((_place % _devices))" "one of the $_devices GPU(s) this rank sees"
 }
 
-# ROCR_VISIBLE_DEVICES hides GPUs from all of ROCm. HIP_VISIBLE_DEVICES, or else CUDA_VISIBLE_DEVICES, chooses among what
-# that leaves, counting from 0 (ROCm documentation, "GPU isolation techniques").
+# ROCR_VISIBLE_DEVICES hides GPUs from all of ROCm. HIP_VISIBLE_DEVICES, else CUDA_VISIBLE_DEVICES, chooses among the
+# rest, from 0 (ROCm documentation, "GPU isolation techniques").
 find_devices() { # -> own: the variable that decides, devices: its list, others: variables that must agree with it
   local outer=${_gpu_variables[0]-} variable
   ! shows_devices "$outer" || { own=$outer && devices=(${!outer}); }
@@ -166,8 +166,8 @@ are_open() { # CORES OPEN: ranges, split by the caller's IFS
   done
 }
 
-# Compiler caches: node-local, because ranks on a shared file system compete for locks; and per job, because jobs with
-# different versions of a library would corrupt each other's caches.
+# Compiler caches: node-local, because ranks on a shared file system compete for locks; per job, because other versions of
+# a library would corrupt them.
 _caches=(
   MIOPEN_USER_DB_PATH miopen
   MIOPEN_CUSTOM_CACHE_DIR miopen

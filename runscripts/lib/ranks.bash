@@ -100,9 +100,8 @@ offer_master_port() {
   offer MASTER_PORT "$REPLY" "from job $run and step $_step"
 }
 
-# Ports 10240 to 32750 are below those that Linux assigns to clients (from 32768), so no short-lived connection has one.
-# 22511 is prime, and 13957 is 0.62 of it, the golden ratio: jobs with IDs less than 50 apart are 445 or more ports apart,
-# room for that many steps.
+# Ports 10240 to 32750: Linux gives clients those from 32768, so no short-lived connection has one.
+# 22511 is prime, and 13957 is 0.62 of it, the golden ratio: jobs with IDs less than 50 apart are 445 or more ports apart.
 port() { # NUMBER -> REPLY
   REPLY=$((10240 + $1 % 22511))
 }
@@ -137,8 +136,8 @@ check_below() { # RANK SIZE
   ((rank < size)) || refuse "$1 is $rank (${_why[$1]}), but $2 is $size (${_why[$2]})"
 }
 
-# Values from the user and from the launcher must agree: RANK from the scheduler's variable in a batch script, for
-# example, makes every rank rank 0, and all would wait for the others.
+# Values from the user and from the launcher must agree: RANK from a batch script, for example, makes every rank rank 0,
+# and all would wait for the others.
 check_sources() {
   local rank=${_told[RANK]-} size=${_told[WORLD_SIZE]-}
   if [[ ! $_launcher ]]; then

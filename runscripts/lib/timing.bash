@@ -8,7 +8,7 @@ find_uptime() { # -> REPLY
   { read -r REPLY _ </proc/uptime; } 2>/dev/null && [[ $REPLY == [0-9]* ]]
 }
 
-# The process around the container was started by the launcher. -> REPLY: when, in seconds since the start of the node
+# -> REPLY: when the launcher started the process around the container, in seconds since the start of the node
 find_task_time() {
   local name text ticks
   local -a stat

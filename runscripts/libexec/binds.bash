@@ -103,7 +103,7 @@ escape() { # PATH -> REPLY
   [[ $1 != *[:,]* ]] || REPLY=${1//:/'\:'} REPLY=${REPLY//,/'\,'}
 }
 
-# Bind the target of a symbolic link too, so that links below it resolve, unless that would hide the image's own files.
+# Bind a link's target too, so that links below it resolve, unless that would hide files of the image.
 follow_links() {
   local source place parent
   for source in "${links[@]}"; do

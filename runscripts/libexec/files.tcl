@@ -91,7 +91,7 @@ proc hpcmod::choose_binds {groups} {
     return [concat [follow_links] $chosen] ;# links first, so that they do not hide other binds inside them
 }
 
-# Bind the target of a symbolic link too, so that links below it resolve, unless that would hide the image's own files.
+# Bind a link's target too, so that links below it resolve, unless that would hide files of the image.
 proc hpcmod::follow_links {} {
     variable taken; variable linked
     set targets {}
@@ -108,7 +108,7 @@ proc hpcmod::follow_links {} {
     return $targets
 }
 
-# Return the active state of the user's set of packages for a container that fits this image, chosen by HPCMOD_PACKAGES.
+# Return the active state of the set that HPCMOD_PACKAGES chooses, for a container and an image.
 proc hpcmod::own_packages {container fits} {
     set chosen [value HPCMOD_PACKAGES]
     if {$chosen eq "none"} { return "" }

@@ -1,6 +1,6 @@
 # What a container module does when it is loaded, unloaded or shown. Its modulefile fills the array container, and at its
 # end sources this file. Unloading gives each variable the value that the user had before.
-# Starts no program, and calls no procedure of a site. For Environment Modules 4 and 5; Lmod has module.lua.
+# Starts no program, and calls no procedure of a site. For Environment Modules 4 and 5.
 namespace eval hpcmod {}
 if {[info commands setPutMode] ne ""} { # a command of Lmod only
     source $container(root)/libexec/lmod.tcl

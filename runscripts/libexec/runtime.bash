@@ -1,5 +1,5 @@
-# The runtime itself, with two differences: commands get the binds and GPUs of the node that they run on; and builds do not see
-# the variables that the module sets for its own image, because a bind could make the build fail. Sourced by wrapper.
+# For wrapper: the runtime itself, but commands get the binds and GPUs of their node, and builds no variable that the module
+# sets for its own image: a bind could make them fail.
 
 # The first word that is not an option of the runtime. -> REPLY
 find_verb() { # ARGS

@@ -89,8 +89,7 @@ proc hpcmod::elements {text separator} {
     return $all
 }
 
-# Set lists to a value with our entries among the user's. At unload, a list that the user has changed meanwhile loses only our
-# entries.
+# Set lists to a value with our entries among the user's. At unload, a list that the user has changed loses only ours.
 proc hpcmod::set_list {names value ours separator guard} {
     variable unloading; variable memory
     set note ${memory}_[lindex $names 0]

@@ -161,13 +161,16 @@ def test_pip_uninstall_of_packages_that_were_added_names_the_command_that_drops_
     assert scripts(*words, env=outside).status == 0
     packed = tmp_path / "own/packages/default/active-.squashfs"
     packed.parent.mkdir(parents=True)
-    packed.touch()
+    packed.symlink_to(make_program(packed.with_name("1-.squashfs")).name)
+    packed.with_name("1-.json").write_text('{\n "locked": [\n  {\n   "name": "einops",\n   "version": "1"}]}\n')
     environ = {**outside, "HPCMOD_PACKAGES_DIR": f"{tmp_path}/own"}
     ran = scripts(*words, env=environ)
     said = "pip: to remove what `hpcmod add` added: hpcmod drop PyTorch"
     assert (ran.status, ran.stdout, ran.stderr) == (2, "", f"{said} einops\n")
     assert scripts("pip", "uninstall", "einops", "-y", env=environ).stderr == f"{said} PACKAGE\n"
     assert scripts(*words, env={**environ, "HPCMOD_PACKAGES": "none"}).status == 0
+    ran = scripts("pip", "uninstall", "-y", "rich", env=environ)
+    assert (ran.status, ran.arguments[3], ran.arguments[-3:]) == (0, "python", ["uninstall", "-y", "rich"])
 
 
 def test_without_a_home_directory_in_the_environment_packages_are_in_that_of_the_account(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ from hpcmod.packages.sets import WritableState, find_edit, make_set
 
 _BINDS = ("SINGULARITY_BINDPATH", "APPTAINER_BINDPATH")
 _INSIDE = ("SINGULARITYENV_PIP_CONSTRAINT", "APPTAINERENV_PIP_CONSTRAINT")
+_ALONE = ("SINGULARITYENV_PYTHONNOUSERSITE", "APPTAINERENV_PYTHONNOUSERSITE")
+"""Without them, pip would not install again what is in ~/.local, which is not packed."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def edit_verb(flags: EditFlags) -> None:
     builder = make_builder(os.environ, tell=tell)
     program = own.installed.program
     own.installed.check_program()
-    is_first = own.set.active_number(own.target.place.tag) is None
+    is_first = not own.set.is_seen(own.target.place.tag)
     make_set(own.set, choose_data(own, None), tell)
     argv = [str(program), "exec", "--", *flags.command] if flags.command else [str(program), "shell", "--"]
     with terminate_cleanly():
@@ -97,7 +99,11 @@ def _say_what_is_left(own: OwnSet, edit: WritableState) -> str:
 def _run(argv: Sequence[str], edit: WritableState, *, to_stderr: bool) -> int:
     """Run a program in the container, with the files of an edited state, and return its exit status."""
     bind = str(Bind(str(edit.files.resolve()), USER_LAYER_IN_CONTAINER))
-    environ = dict.fromkeys(_INSIDE, f"{USER_LAYER_IN_CONTAINER}/{CONSTRAINTS}") | dict(os.environ)
+    environ = (
+        dict.fromkeys(_INSIDE, f"{USER_LAYER_IN_CONTAINER}/{CONSTRAINTS}")
+        | dict(os.environ)
+        | dict.fromkeys(_ALONE, "1")
+    )
     for name in _BINDS:
         environ[name] = ",".join(filter(None, [bind, environ.get(name, "")]))
     with _leave_interrupts():

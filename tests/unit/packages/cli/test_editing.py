@@ -16,7 +16,7 @@ from tests.calls import data, hpcmod, must
 from tests.package_states import TAG
 
 FRESH = ("--set", "fresh")
-NAMES = (*editing._BINDS, *editing._INSIDE)
+NAMES = (*editing._BINDS, *editing._INSIDE, *editing._ALONE)
 
 
 class Container:
@@ -72,6 +72,7 @@ def test_a_command_that_succeeds_makes_its_packages_active(fresh: Path, monkeypa
         f"{files}:/user-software,/mine",
         f"{files}:/user-software",
         *[inside] * 2,
+        *["1"] * 2,
     ]
     assert not (fresh / f"edit-{TAG}").exists()
     assert must("packages", "PyTorch", *FRESH).split()[:3] == ["mine", "1.0", "yours"]
