@@ -228,6 +228,21 @@ def test_adding_keeps_existing_packages_and_the_images_packages(mine: Mine) -> N
     assert mine.must("drop", "Toy", "needy") == "", "the first may have been killed at its very end"
     assert mine("drop", "Toy", "einops").returncode == 2
     mine.must("update", "Toy", "--site", "lumi")  # whose modules set two variables of binds
+    check_packages_in_home(mine)
+
+
+def check_packages_in_home(mine: Mine) -> None:
+    """Install into ~/.local, if it is let in: `edit` packs the package all the same, and pip removes it."""
+    keep = {"HPCMOD_KEEP_ENV": "PYTHONNOUSERSITE", "APPTAINERENV_PYTHONUSERBASE": f"{mine.home}/.local"}
+    mine.must("add", "Toy", "einops")
+    install = f"pip install -q --no-index --find-links {mine.wheels} --no-deps needy"
+    done = mine.loader(f"module load {TOY}; {install}; python -c 'import needy; print(needy.__file__)'", **keep)
+    assert "below ~/.local" in done.stderr and f"{mine.home}/.local/lib" in done.stdout, done.stderr
+    assert "needy: added 1.0" in mine.must("edit", "Toy", "--", *install.split(), **keep)
+    mine.must("undo", "Toy")
+    remove = "pip uninstall -y einops; pip uninstall -q -y needy && python -c 'import needy'"
+    done = mine.loader(f"module load {TOY}; {remove}", **keep)
+    assert "hpcmod drop Toy einops" in done.stderr and "No module named 'needy'" in done.stderr, done.stderr
 
 
 @only_lmod
@@ -318,6 +333,9 @@ def test_packages_of_other_places_are_taken_over(mine: Mine) -> None:
     done = run(["bash", "-c", freeze.replace("hpcmod", mine.argv("")[0])], mine.environment(), mine.home)
     assert done.returncode == 0, done.stderr
     done = mine("add", TOY, "--from", mine.home / "frozen.txt")
+    mine.must("undo", "Toy")
+    assert mine.seen() == "0.8.0", "installed by hand, which an empty state would hide"
+    mine.must("packages", "Toy", "--use", "1")
     remove = "python -m pip uninstall -q -y needy einops"
     assert mine.loader(f"module load {TOY} && singularity exec $SIF {remove}", HPCMOD_PACKAGES="none").returncode == 0
     assert done.stdout.splitlines() == ["einops: same 0.8.0", "needy: same 1.0"], done.stderr

@@ -7,7 +7,7 @@ from functools import partial
 
 from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.modules import Installed
-from hpcmod.modules.values.place import PackagePlace, parse_active_link, previous_link, state_file
+from hpcmod.modules.values.place import PackagePlace, parse_active_link, previous_link
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.sets import PackageSet, find_edit
 from hpcmod.packages.values.plan import PackageChange, PackageTarget, StatePlan, check_known, make_state_plan
@@ -67,7 +67,7 @@ def make_change(
 
 
 def undo_change(target: PackageTarget, own_set: PackageSet, builder: Builder) -> tuple[State, State]:
-    """Make the state active that was before the active one; return both. Before the first is one without packages.
+    """Make the state active that was before the active one; return both. Before the first is one that has nothing.
 
     Raises NotFoundError if there is nothing to undo.
     """
@@ -103,10 +103,7 @@ def use(target: PackageTarget, own_set: PackageSet, number: int, tell: Callable[
                 f"state {number} was made for {made.module} (Python {made.python}), not for {target.module}",
                 f"Rebuild its packages: hpcmod rebase {own_set.asked} --from {number}",
             )
-        before = own_set.active_number(state.tag)
-        if before not in (None, number):
-            own_set.tree.symlink(previous_link(number, state.tag), state_file(before, state.tag))
-        own_set.switch(state)
+        own_set.activate(state, own_set.active_number(state.tag))
     return state
 
 

@@ -45,7 +45,7 @@ def choose_source(target: PackageTarget, own_set: PackageSet, wanted: str) -> St
     """Return the state whose requirements are to be resolved again.
 
     `wanted`: Number of a state, or version of the container that it was made for; empty: the active state unless it has
-        no packages, else the newest one for another image.
+        no packages, else the newest active one for another image.
 
     Raises NotFoundError if there is none.
     """
@@ -57,13 +57,14 @@ def choose_source(target: PackageTarget, own_set: PackageSet, wanted: str) -> St
     elif (used := own_set.active(target.place.tag)) and not used.is_empty:
         states = [used]
     else:
-        states = [state for state in states if not state.is_empty] or states
+        states = [state for state in states if not state.is_empty and (state.number in active or not active)]
     chosen = [state for state in states if state.number in active] or states
     if not chosen:
         version = f" for version {wanted}" if wanted else ""
         raise NotFoundError(
             f"you have no packages `{own_set.choice.shown}`{version} of {own_set.name}",
-            f"See: hpcmod packages {own_set.asked} --history",
+            f"To take those of an old state: hpcmod rebase {own_set.asked} --from N; "
+            f"see: hpcmod packages {own_set.asked} --history",
         )
     return chosen[-1]
 

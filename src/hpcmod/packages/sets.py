@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, LackingError, NotFoundError
-from hpcmod.core.fs.ownership import check_no_link_of_others
+from hpcmod.core.fs.ownership import check_no_link_of_others, group_name, user_name
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
@@ -25,6 +25,7 @@ from hpcmod.modules.values.place import (
     active_link,
     base_directory,
     edit_directory,
+    idle_link,
     parse_active_link,
     parse_state_file,
     previous_link,
@@ -130,12 +131,21 @@ class PackageSet:
 
     def active_number(self, tag: str) -> int | None:
         """Return the number of the active state of a tag; None if there is none."""
-        try:
-            target = self.tree.read_link(active_link(tag))
-        except OSError:
-            return None
-        parsed = parse_state_file(target.removeprefix(f"{STATES}/"))
-        return parsed[0] if parsed and target == state_file(*parsed) and parsed[0] in self.numbers() else None
+        number, _ = self._linked(active_link(tag), idle_link(tag))
+        return number if number in self.numbers() else None
+
+    def is_seen(self, tag: str) -> bool:
+        """Return whether modules see the active state of a tag: not one that has nothing, to hide no others."""
+        return active_link(tag) in self.tree.names()
+
+    def _linked(self, *links: str) -> tuple[int | None, str]:
+        """Return the number and tag of the state that the first existing link points to."""
+        for link in links:
+            with contextlib.suppress(OSError):
+                target = self.tree.read_link(link)
+                parsed = parse_state_file(target.removeprefix(f"{STATES}/"))
+                return parsed if parsed and target == state_file(*parsed) else (None, "")
+        return None, ""
 
     def chosen_number(self, tag: str) -> int | None:
         """Return the number of the state of a tag that modules use for this choice; None if there is none."""
@@ -150,13 +160,9 @@ class PackageSet:
         return None if number is None else self.read(number)
 
     def previous_number(self, state: State) -> int | None:
-        """Return the state that was active before one: the one that `use` noted, else the parent; None if none was."""
-        with contextlib.suppress(OSError):
-            target = self.tree.read_link(previous_link(state.number, state.tag))
-            noted = parse_state_file(target.removeprefix(f"{STATES}/"))
-            if noted and noted[1] == state.tag:
-                return noted[0]
-        return state.parent
+        """Return the state that was active before one: that of the note, else the parent; None if none was."""
+        number, tag = self._linked(previous_link(state.number, state.tag))
+        return number if tag == state.tag else state.parent
 
     def active_numbers(self) -> frozenset[int]:
         """Return the numbers of the active states of all tags."""
@@ -186,7 +192,16 @@ class PackageSet:
 
     def switch(self, state: State) -> None:
         """Make a state the active one of its tag; the caller must hold the lock."""
-        self.tree.symlink(active_link(state.tag), state_file(state.number, state.tag))
+        links = active_link(state.tag), idle_link(state.tag)
+        link, other = reversed(links) if state.has_nothing else links
+        self.tree.symlink(link, state_file(state.number, state.tag))
+        self.tree.remove(other)
+
+    def activate(self, state: State, before: int | None) -> None:
+        """Make a state the active one after another, to which `undo` returns; the caller must hold the lock."""
+        if before not in (None, state.number, self.previous_number(state)):
+            self.tree.symlink(previous_link(state.number, state.tag), state_file(before, state.tag))
+        self.switch(state)
 
     def settle(self, before: State | None, state: State) -> State:
         """Record a new state and make it the active one, unless there is the same one; return the active one.
@@ -201,11 +216,11 @@ class PackageSet:
         recorded = next((earlier for earlier in self.states() if _is_repeated(earlier, state)), None)
         if recorded:
             self.tree.rename(state_file(state.number, state.tag), state_file(recorded.number, recorded.tag))
-            self.switch(recorded)
+            self.activate(recorded, before.number if before else None)
             return recorded
         try:
             self.add(state)
-            self.switch(state)
+            self.activate(state, before.number if before else None)
         except BaseException:
             with contextlib.suppress(OSError, HpcmodError):
                 if self.active_number(state.tag) != state.number:
@@ -224,10 +239,26 @@ class PackageSet:
     def remove(self, number: int, tag: str) -> int:
         """Remove a state and return the bytes that this frees; the caller must hold the lock."""
         size = self.size(number, tag)
-        noted = (name for name in self.tree.names() if name.startswith(PREVIOUS))  # a number may be given again
-        for path in (*noted, record_file(number, tag), state_file(number, tag)):
+        notes = [name for name in self.tree.names() if name.startswith(PREVIOUS) and self._linked(name)[0] == number]
+        for path in (*notes, previous_link(number, tag), record_file(number, tag), state_file(number, tag)):
             self.tree.remove(path)
         return size
+
+    def check_writable(self) -> None:
+        """Check that the user may change a shared set.
+
+        Raises LackingError, with whom to ask, if not.
+        """
+        root = self.tree.root
+        for path in (root, root / STATES) if self.choice.directory else ():
+            if path.is_dir() and not os.access(path, os.W_OK | os.X_OK):
+                status = path.stat()
+                owner = user_name(status.st_uid)
+                raise LackingError(
+                    f"you may not change the packages in {path}, which belong to {owner} and group "
+                    f"{group_name(status.st_gid)} ({stat.filemode(status.st_mode)})",
+                    f"Ask {owner}, or use a set of your own: --set NAME",
+                )
 
     def make(self) -> None:
         """Create the directory of the states, with the permissions of the set's own directory."""
@@ -238,8 +269,9 @@ class PackageSet:
     def locked(self, tell: Callable[[str], None]) -> Iterator[None]:
         """Hold the lock of the set while the block runs, and remove what a killed process left.
 
-        Raises BusyError if its holder cannot be checked and shows no activity.
+        Raises BusyError if its holder cannot be checked and shows no activity; LackingError as `check_writable`.
         """
+        self.check_writable()
         root = self.tree.root
         with hold(root / LOCK, tell=tell, below=root):
             clear_leftovers(root, alone=True)
@@ -320,6 +352,7 @@ def make_set(found: PackageSet, data: Path | None, tell: Callable[[str], None] =
 
     Raises BadInputError if the set exists and its data is elsewhere.
     """
+    found.check_writable()
     if found.choice.directory:
         root = found.tree.root
         above = next(path for path in root.parents if path.is_dir())  # its group may write a new set, too

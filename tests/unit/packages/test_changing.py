@@ -73,6 +73,31 @@ def test_undo_returns_to_what_was_active_before_a_state_was_chosen(tmp_path: Pat
     assert undo_change(TARGET, found, builder)[1].is_empty, "another state may get the number 4"
 
 
+def test_undo_returns_to_what_was_active_before_an_old_state_was_rebuilt(tmp_path: Path, builder: Builder) -> None:
+    one, two = make_state(1, EINOPS), make_state(2, NEEDY, parent=1)
+    found = write_set(tmp_path / "default", one, two)
+    (found.directory / f"states/3-{TAG}.squashfs").touch()
+    found.settle(two, make_state(3, EINOPS, parent=1))
+    assert [undo_change(TARGET, found, builder)[1] for _ in "12"] == [two, one]
+
+
+def test_without_packages_modules_see_no_state(tmp_path: Path, builder: Builder) -> None:
+    """It would hide what the user has installed beside the image."""
+    found = write_set(tmp_path / "default", make_state(1, EINOPS))
+    link = found.directory / f"active-{TAG}.squashfs"
+    for empty in (
+        lambda: undo_change(TARGET, found, builder)[1],
+        lambda: make_change(TARGET, found, PackageChange(dropped=("einops",), action="drop einops"), builder)[1],
+    ):
+        assert empty() == found.active(TAG)
+        assert (link.is_symlink(), found.is_seen(TAG), found.active_numbers() & {1}) == (False, False, set())
+        use(TARGET, found, 1, no_talk)
+        assert (link.is_symlink(), found.is_seen(TAG), found.active_number(TAG)) == (True, True, 1)
+    edited = make_state(9, action="edit")
+    found.switch(edited)
+    assert found.is_seen(TAG), "it may have other files"
+
+
 def test_undo_says_so_if_the_state_before_was_removed(tmp_path: Path, builder: Builder) -> None:
     found = write_set(tmp_path / "default", make_state(2, EINOPS, parent=1))
     with pytest.raises(NotFoundError, match="state 1 not found"):

@@ -125,7 +125,7 @@ def test_a_kill_while_it_is_removed_leaves_no_part_that_could_be_packed(
     assert find_edit(found, TAG) is None
     assert list(found.directory.glob(".edit-*"))
     make_change(TARGET, found, PackageChange(dropped=("einops",)), builder)
-    assert sorted(path.name for path in found.directory.iterdir()) == [f"active-{TAG}.squashfs", "states"]
+    assert sorted(path.name for path in found.directory.iterdir()) == [f".none-active-{TAG}.squashfs", "states"]
 
 
 def test_what_was_packed_already_makes_no_second_state(

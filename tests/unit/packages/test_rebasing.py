@@ -31,6 +31,10 @@ def test_the_source_is_what_fits_least_or_what_is_asked_for(tmp_path: Path) -> N
     assert choose_source(TARGET, mine, "").number == 3
     emptied = write_set(tmp_path / "default", make_state(4))
     assert choose_source(TARGET, emptied, "").number == 2
+    dropped = write_set(tmp_path / "dropped", OLD, make_state(2, tag=OTHER_TAG, parent=1))
+    with pytest.raises(NotFoundError, match="you have no packages") as caught:
+        choose_source(TARGET, dropped, "")
+    assert "--from N" in caught.value.cure
 
 
 def test_packages_of_the_active_state_that_the_source_does_not_have_are_listed_as_removed(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
+from hpcmod.core.fs.ownership import user_name
 from hpcmod.modules.values.place import SetChoice
 from hpcmod.packages.sets import PackageSet, find_sets, make_set, open_set
 from tests.package_states import EINOPS, OTHER_TAG, TAG, make_state, write_set
@@ -24,7 +25,7 @@ def test_what_a_killed_process_left_is_removed_and_states_stay(tmp_path: Path) -
 
 
 def test_the_active_state_is_what_the_link_names(tmp_path: Path) -> None:
-    one, two = make_state(1), make_state(2, EINOPS, parent=1)
+    one, two = make_state(1, EINOPS), make_state(2, EINOPS, parent=1)
     found = write_set(tmp_path / "default", one, two)
     assert found.active(TAG) == two
     assert found.active(OTHER_TAG) is None
@@ -58,7 +59,7 @@ def test_damaged_records_are_left_out_and_named_when_read(tmp_path: Path) -> Non
     "target", ["/etc/passwd", "../../x.squashfs", f"states/../states/1-{TAG}.squashfs", f"states/9-{TAG}.squashfs"]
 )
 def test_a_link_that_another_member_planted_is_not_an_active_state(tmp_path: Path, target: str) -> None:
-    found = write_set(tmp_path / "default", make_state(1))
+    found = write_set(tmp_path / "default", make_state(1, EINOPS))
     link = tmp_path / f"default/active-{TAG}.squashfs"
     link.unlink()
     link.symlink_to(target)
@@ -205,6 +206,18 @@ def test_of_a_state_that_is_not_taken_nothing_stays_or_the_next_change_removes_i
     with found.locked(print):
         assert (list(found.numbers()), found.active_number(TAG)) == ([1], 1)
         assert list((found.directory / "states").glob("2-*")) == []
+
+
+def test_who_may_only_read_a_shared_set_is_told_whom_to_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = open_set("PyTorch", SetChoice("", str(tmp_path)), {})
+    make_set(found, None)
+    monkeypatch.setattr("hpcmod.packages.sets.os.access", lambda *_: False)
+    owner = user_name(os.geteuid())
+    for change in (lambda: make_set(found, None), lambda: found.locked(print).__enter__()):
+        with pytest.raises(LackingError, match=rf"belong to {owner} and group .* \(drwx") as caught:
+            change()
+        assert f"Ask {owner}" in caught.value.cure
+    assert sorted(path.name for path in found.directory.iterdir()) == ["states"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

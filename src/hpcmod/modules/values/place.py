@@ -5,6 +5,7 @@ A set is a directory `<base>/packages/<container>/<set>`::
     states/3-cp312-0123456789ab.squashfs      the packages, one file per state
     states/3-cp312-0123456789ab.json          its record
     active-cp312-0123456789ab.squashfs        link to the active state for this Python and image
+    .none-active-cp312-0123456789ab.squashfs  the same, if that state has no packages: no link for modules
 
 The name of the link has the Python and the image that it fits, so a module only has to test whether it exists.
 """
@@ -40,6 +41,7 @@ OFF = "none"
 
 STATES = "states"
 PREVIOUS = ".before-"
+IDLE = ".none-"
 
 _SET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _STATE_FILE = re.compile(r"(\d{1,9})-(cp\d+-[0-9a-f]{12})\.squashfs")
@@ -108,6 +110,11 @@ def active_link(tag: str) -> str:
     return f"active-{tag}.squashfs"
 
 
+def idle_link(tag: str) -> str:
+    """Return the name of the link to the chosen state of a tag that has nothing, so modules are not to see it."""
+    return f"{IDLE}{active_link(tag)}"
+
+
 def edit_directory(tag: str) -> str:
     """Return the name of the directory of the state of a tag that is being edited."""
     return f"edit-{tag}"
@@ -119,7 +126,7 @@ def state_file(number: int, tag: str) -> str:
 
 
 def previous_link(number: int, tag: str) -> str:
-    """Return the name of the link to the state that was active before a state that the user made active."""
+    """Return the name of the link to the state that was active before another, if that is not its parent."""
     return f"{PREVIOUS}{number}-{tag}"
 
 
@@ -135,8 +142,8 @@ def parse_state_file(name: str) -> tuple[int, str] | None:
 
 
 def parse_active_link(name: str) -> str | None:
-    """Return the tag from the name of a link to an active state; None if it is not one."""
-    match = _ACTIVE.fullmatch(name)
+    """Return the tag from the name of a link to an active state, also one without packages; None if it is not one."""
+    match = _ACTIVE.fullmatch(name.removeprefix(IDLE))
     return match[1] if match else None
 
 

@@ -108,6 +108,8 @@ def add_verb(flags: AddFlags) -> None:
     if flags.origin:
         if len(words) > 1:
             raise click.UsageError("give --from alone, and other packages in a second command")
+        if flags.origin.endswith((".yml", ".yaml")):
+            raise click.UsageError(f"{flags.origin} is for --conda, with its pip part")
         _add_from(flags, flags.origin)
         return
     if flags.without:
@@ -147,7 +149,7 @@ def _add_from(flags: AddFlags, origin: str) -> None:
     data = choose_data(own, flags.prefix)
     source = read_source(Path(origin))
     builder = make_builder(os.environ, tell=tell)
-    is_first = own.set.active_number(own.target.place.tag) is None
+    is_first = not own.set.is_seen(own.target.place.tag)
     if not flags.as_json:
         for left in source.left_out:
             tell(f"not taken over: {left.name} ({left.reason})")
@@ -182,7 +184,7 @@ def _add_from(flags: AddFlags, origin: str) -> None:
 def _change_set(own: OwnSet, change: PackageChange, flags: DropFlags, *, prefix: Path | None) -> None:
     """Make a change of a set, or print its plan, and report what has changed."""
     data = choose_data(own, prefix)
-    is_first = own.set.active_number(own.target.place.tag) is None
+    is_first = not own.set.is_seen(own.target.place.tag)
     if is_first and not change.dropped:
         tell_hidden(own)
     is_repeated = change.is_done(own.set.active(own.target.place.tag))

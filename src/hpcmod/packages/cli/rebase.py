@@ -56,6 +56,8 @@ def rebase_verb(flags: RebaseFlags) -> None:
         raise NotFoundError(
             f"you have added no packages to {own.name}", f"Add some: hpcmod add {own.set.asked} PACKAGE"
         )
+    if not flags.dry_run:
+        own.set.check_writable()
     builder = make_builder(os.environ, tell=tell)
     state = choose_source(own.target, own.set, flags.source)
     with terminate_cleanly():

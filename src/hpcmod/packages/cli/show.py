@@ -99,4 +99,6 @@ def _row(package: Locked | CondaPackage, names: frozenset[str], source: str) -> 
 def _source(package: Locked | CondaPackage) -> str:
     """Return the host or directory that a package came from."""
     scheme, _, rest = package.url.partition("://")
-    return rest.rpartition("/")[0] if scheme == "file" else rest.partition("/")[0]
+    if scheme == "file":
+        return rest.rpartition("/")[0] if package.sha256 else rest  # a file, or a directory with code
+    return rest.partition("/")[0]

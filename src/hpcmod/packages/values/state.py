@@ -118,6 +118,11 @@ class State:
         return not (self.requirements or self.conda.requirements)
 
     @property
+    def has_nothing(self) -> bool:
+        """Return whether nothing is installed; what was edited may have files that belong to no package."""
+        return self.is_empty and not self.count and self.origin.action != "edit"
+
+    @property
     def count(self) -> int:
         """Return the number of installed packages, of pip and conda."""
         return len(self.locked) + len(self.conda.packages)

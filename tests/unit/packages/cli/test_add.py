@@ -64,6 +64,7 @@ def test_manually_installed_packages_are_reported_before_they_are_hidden(home: P
     ("words", "code", "said"),
     [
         (("--from", "missing"), 3, "no such file"),
+        (("--from", "environment.yml"), 2, "environment.yml is for --conda"),
         (("--from", "list.txt", "einops"), 2, "give --from alone"),
         (("--from", "list.txt", "--lock", "x"), 2, "give --from alone"),
         (("einops", "--without", "x"), 2, "--without is for --from"),

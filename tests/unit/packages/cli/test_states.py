@@ -11,6 +11,8 @@ import pytest
 
 from hpcmod.catalogue.cli.containers import find_ready, look_around
 from hpcmod.modules.own_packages import find_packages
+from hpcmod.packages.cli.show import _source
+from hpcmod.packages.values.state import Locked
 from tests.calls import data, hpcmod, must
 from tests.catalogues import make_catalogue, make_record
 from tests.corpus import make_squashfs
@@ -33,6 +35,11 @@ def test_packages_lists_your_packages_and_their_dependencies(home: Path) -> None
     assert 'name = "needy", version = "1.0"' in found["lock"]
     assert must("packages", "PyTorch", "--lock") == found["lock"]
     assert "2 *" in must("packages", "PyTorch", "--history")
+
+
+def test_the_source_of_code_is_its_directory_and_that_of_a_file_where_it_is() -> None:
+    """A wheel of a directory is in one of the states above."""
+    assert _source(Locked("mine", "1.0", url="file:///home/alice/mycode")) == "/home/alice/mycode"
 
 
 def test_each_state_has_one_line_on_a_terminal_of_80_columns(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
