@@ -174,14 +174,14 @@ def _explain_module(installed: Installed, site: Site) -> Iterator[str]:
 
 
 def _explain_output(request: JobRequest) -> Iterator[str]:
-    """Yield warnings about missing directories: Slurm does not create them, and the job ends without a message."""
+    """Yield warnings about missing directories: before 23.02, Slurm does not create them, and the job ends silently."""
     start = Path(value_of(request.more, "chdir", "D") or ".")
     if not start.is_dir():
         yield f"The job's working directory {start} does not exist: mkdir -p {start}"
     files = (value_of(request.more, "output", "o"), value_of(request.more, "error", "e"))
     for place in dict.fromkeys(start / Path(file).parent for file in files):
         if "%" not in str(place) and not place.is_dir() and place != start:
-            yield f"The directory {place} does not exist, and Slurm does not create it: mkdir -p {place}"
+            yield f"The directory {place} does not exist, and Slurm before 23.02 does not create it: mkdir -p {place}"
 
 
 def _allocate(job: PreparedJob, flags: JobFlags) -> None:

@@ -93,6 +93,5 @@ def _lint(path: Path, site: Site) -> LintedFile:
         return LintedFile(path, (Finding(FAIL, "does-not-load", cause, err.cure, subject=str(path), line=1),))
     if not is_script and not installs_a_container(text):
         return LintedFile(path, (), "installs no container")
-    folders = (Path.cwd(), *path.absolute().parents)
-    findings = lint_job(text, site, folders) if is_script else lint_easyconfig(text, path)
+    findings = lint_job(text, site) if is_script else lint_easyconfig(text, path)
     return LintedFile(path, tuple(replace(finding, subject=str(path)) for finding in findings))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hpcmod.core.errors import LackingError
 from hpcmod.core.values.finding import FAIL, WARN, Finding
 from hpcmod.lint.jobs.reading.calls import read_calls
@@ -27,7 +25,7 @@ WASTEFUL = {
 """Rules whose finding is a warning, said once in a script: likely slow or wasteful, or right if set elsewhere."""
 
 
-def lint_job(text: str, site: Site, folders: tuple[Path, ...] = ()) -> tuple[Finding, ...]:
+def lint_job(text: str, site: Site) -> tuple[Finding, ...]:
     """Return the mistakes in a batch script for a machine, in line order: it is read, never run.
 
     Raises LackingError if the machine has another scheduler than Slurm: the rules are those of sbatch and srun.
@@ -37,7 +35,7 @@ def lint_job(text: str, site: Site, folders: tuple[Path, ...] = ()) -> tuple[Fin
         problem = f"hpcmod finds mistakes only in batch scripts of Slurm, and {other}"
         raise LackingError(problem, "For the script of another machine, name that machine: --site NAME.")
     script = read_batch_script(text)
-    job = ScriptContext(script, read_calls(script), site, text, folders)
+    job = ScriptContext(script, read_calls(script), site, text)
     findings: list[Finding] = []
     for name, rule in RULES.items():
         faults = sorted({(at, " ".join(problem.split()), " ".join(cure.split())) for at, problem, cure in rule(job)})

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from hpcmod.lint.jobs.reading.calls import Call, Variable, read_document
 from hpcmod.lint.jobs.reading.names import OF_OPTIONS, TOOLS
@@ -39,8 +38,6 @@ class ScriptContext:
     calls: tuple[Call, ...]
     site: Site
     text: str
-    folders: tuple[Path, ...]
-    """Where it may be submitted."""
 
     @cached_property
     def written(self) -> tuple[Call, ...]:

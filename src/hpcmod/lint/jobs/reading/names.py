@@ -60,10 +60,10 @@ TOOLS: basename cat cd chmod cp date dirname du echo env exit free grep head hos
 SERIAL: R Rscript julia matlab octave java perl gmx STAR samtools bcftools bedtools fastqc multiqc trim_galore cutadapt
   fastp deduplicate_bismark Trinity minimap2 spades.py megahit kraken2 blastn blastp blastx makeblastdb gatk picard
   salmon kallisto featureCounts seqtk vcftools plink plink2 angsd iqtree iqtree2 mafft diamond prokka flye canu busco
-  cellranger mosdepth xvfb-run nvprof stringtie
+  cellranger mosdepth xvfb-run nvprof stringtie math wolfram wolframscript lmp_serial
 READ: APPTAINER_CACHEDIR CUDA_VISIBLE_DEVICES DYLD_LIBRARY_PATH HF_DATASETS_CACHE LD_LIBRARY_PATH MASTER_ADDR
   MKL_NUM_THREADS NCCL_DEBUG NCCL_IB_DISABLE NCCL_SOCKET_IFNAME NUMEXPR_NUM_THREADS OMP_NUM_THREADS OMP_PROC_BIND
-  OPENBLAS_NUM_THREADS PYTHONPATH PYTORCH_CUDA_ALLOC_CONF SINGULARITY_CACHEDIR SRUN_CPUS_PER_TASK
+  I_MPI_FABRICS OPENBLAS_NUM_THREADS PYTHONPATH PYTORCH_CUDA_ALLOC_CONF SINGULARITY_CACHEDIR SRUN_CPUS_PER_TASK
   TOKENIZERS_PARALLELISM TRANSFORMERS_CACHE WANDB_API_KEY
 """
 _LINES = (line.partition(": ") for line in _LISTS.replace("\n  ", " ").strip().split("\n"))

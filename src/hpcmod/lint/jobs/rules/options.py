@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
-from pathlib import PurePath
-from posixpath import normpath
 
 from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, Fault, ScriptContext, is_distributed
 from hpcmod.lint.jobs.reading.names import FORMER, LAST_COUNTS, SBATCH_OPTIONS, SLURM_SHORT, SRUN_ONLY
@@ -26,7 +24,7 @@ _FORMS = (
 _FILLED_IN = re.compile(r"[$!{]|@\w+@|[= ]@[A-Z]|@<|__|%\(|%\w+%|X+[a-z]\w*XXX|[= ]_\w+_|=#|\s=|=\s+\S|\s\(\d+\)!?$")
 """A directive that a program completes, that another rule reports, or that a page explains by a number."""
 _LEFT = re.compile(
-    r"(?i)<[^<>@]+>|(?<![a-z])your[_-]?(?:\w+[_-])?(?:account|project|allocation|qos|partition|group|name|pi\b)\w*|"
+    r"(?i)<[^<>@]+>|(?<![a-z])your[_-]?(?:\w+[_-])?(?:account|project|allocation|grant|qos|partition|group|name|pi\b)\w*|"
     r"change_?me|fixme|placeholder|\w+_of_your_choice|(?:insert|enter|replace)_(?:your|here)\w*|[_-]here\b|"
     r"(?<![a-z\d])[a-z]?x{3,}(?![a-z\d])|(?<!\w)/path(?:/to)?(?=/|$)"
 )
@@ -97,7 +95,7 @@ def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
             called = option.name in _NAMES and re.fullmatch(_CALLED.format(_NAMES[option.name]), named, re.IGNORECASE)
             for left in [named] if called and not (is_name and is_template) else _LEFT.findall(named)[:1]:
                 yield option.line, f"--{option.name}: {left} is still to be replaced", "Write the value itself."
-    for word in job.script.strays[:1]:
+    for word in {word.line: word for word in reversed(job.script.strays)}.values():
         if lines[word.line - 1].isascii() and not _FILLED_IN.search(lines[word.line - 1]):
             problem = f"{word.text} is neither an option nor the value of one: sbatch refuses the script"
             yield word.line, problem, "Remove it, or put quotes around a value with a blank."
@@ -155,6 +153,10 @@ def rule_contradiction(job: ScriptContext) -> Iterator[Fault]:
     memory = [option for name in ("mem", "mem-per-cpu", "mem-per-gpu") if (option := job.option(name))]
     if len(memory) > 1:
         yield memory[1].line, f"--{memory[0].name} excludes --{memory[1].name}: sbatch refuses both", "Remove one."
+    fewer = total and nodes and not each and 0 < (job.number("ntasks") or 0) < (job.number("nodes") or 0)
+    if fewer and total and nodes and nodes.value.isdecimal():
+        problem = f"--ntasks={total.value} on {nodes.value} nodes: sbatch requests only {total.value}"
+        yield total.line, problem, f"Write --ntasks-per-node, or --nodes={total.value}."
     gpus = job.option("gpus-per-task")
     if gpus and not job.option("ntasks", "ntasks-per-node", "tasks", "nodes", "gpus"):
         yield gpus.line, "--gpus-per-task without a number of tasks: sbatch refuses the script", "Add --ntasks=1."
@@ -181,32 +183,10 @@ def rule_repeated_option(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_log_directory(job: ScriptContext) -> Iterator[Fault]:
-    made: set[PurePath] = set()
-    here = PurePath()
-    for call in (call for call in job.calls if call.name in ("cd", "mkdir")):
-        for path in (_submitted(job.expand(word.plain)) for word in call.program[1:]):
-            made |= {path, here / path} if call.name == "mkdir" else set()
-            here = path if call.name == "cd" else here
-    made |= {parent for path in made if not path.is_absolute() for parent in path.parents}
-    made = {path for path in made if {*path.parts} - {".."} and not re.search("[A-Z]{7}", str(path))}  # to be replaced
-    submits = any(call.name == "sbatch" for call in job.calls)  # and makes the directory before the job
-    logs = filter(None, (job.option("error"), job.option("output")))
-    for directory, option in {log.value.rpartition("/")[0].rstrip("/"): log for log in logs}.items():
-        exists = any((folder / directory).is_dir() for folder in job.folders)
-        if re.match(r"/(?:tmp|dev/shm)(?:/|$)", directory):
+    for option in filter(None, (job.option("error"), job.option("output"))):
+        if re.match(r"/(?:tmp|dev/shm)/", option.value):
             problem = f"{option.value} is only on the first node, and lost with the job"
             yield option.line, problem, "Write it to the parallel file system."
-        elif re.search(r"%\d*[jJA]", directory) and not submits:
-            problem = f"{directory} cannot exist before the job has its number, and Slurm does not create it"
-            yield option.line, problem, "Use the number only in the name of the file."
-        elif PurePath(normpath(directory.replace("%x", "$SLURM_JOB_NAME"))) in made and not submits and not exists:
-            problem = f"{directory} is created by the job, but Slurm opens the log first: until it exists, jobs fail"
-            yield option.line, problem, f"Run mkdir -p {directory} once, before sbatch."
-
-
-def _submitted(name: str) -> PurePath:
-    given = re.sub(r"\$\{\w+:?-(.*)\}", r"\1", name.replace("${SLURM_JOB_NAME}", "$SLURM_JOB_NAME"))
-    return PurePath(normpath(re.sub(r"^\$(?:\{?(?:SLURM_SUBMIT_DIR|PWD)\}?|\(pwd\))(?:/+|$)", "", given) or "."))
 
 
 def rule_array_log(job: ScriptContext) -> Iterator[Fault]:

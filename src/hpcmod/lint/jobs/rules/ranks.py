@@ -262,6 +262,13 @@ def rule_mpirun(job: ScriptContext) -> Iterator[Fault]:
         elif call.container and (job.number("nodes", call=call) or 1) > 1:
             problem = f"{name} in the container cannot start ranks on other nodes: all run on the first"
             yield line, problem, f"Write srun before {call.runtime}, and remove {name}."
+    tasks = job.ranks() or 0
+    for call in (call for call in job.own if call.name in MPIRUN and not re.search("oversub|-host|-machine", job.body)):
+        number = re.match(r"\S+ (?:--?[a-z-]+ )??-(?:np?|c) (\d+) ", call.arguments())
+        if number and int(number[1]) > tasks > 0 and call.srun is None and not job.option("overcommit"):
+            problem = f"{number[1]} ranks in a job of {tasks} task{'s' * (tasks > 1)}: Open MPI refuses to start them"
+            yield call.line, problem, f"Request --ntasks={number[1]}."
+            return
 
 
 def rule_idle_tasks(job: ScriptContext) -> Iterator[Fault]:
@@ -275,7 +282,9 @@ def rule_idle_tasks(job: ScriptContext) -> Iterator[Fault]:
     started = _STARTS_RANKS.search(re.sub(r"(?m)^[ \t]*(?:echo|printf|module|ml)\b[^>\n]*$", "", job.body))
     apart = len(programs) > 1 and any(call.background for call in programs)
     known = all(call.name in SERIAL or _ON_ONE_NODE.fullmatch(call.name) for call in programs)
-    if not programs or started or apart or not known:
+    total = rf"\b{(job.number('nodes') or 1) * (job.number('ntasks-per-node') or 1)}\b"
+    counts = nodes and job.option("ntasks-per-node") and any(re.search(total, call.arguments()) for call in programs)
+    if not programs or started or apart or not known or counts:
         return
     kind = job.node_type
     own = job.option("ntasks-per-node") and (kind.gpus if kind else job.asks_for_gpus())  # a framework that finds ranks

@@ -174,6 +174,16 @@ def rule_conda_activate(job: ScriptContext) -> Iterator[Fault]:
         yield call.line, problem, 'Write eval "$(conda shell.bash hook)" above it.'
 
 
+def rule_lost_status(job: ScriptContext) -> Iterator[Fault]:
+    for before, call in zip(job.own, job.own[1:]):
+        between = "\n".join(job.script.lines[before.line - 1 : call.line - 1])
+        kept = r"(?:local|export|declare|readonly)[ \t]+\w+=\"?(?:\$\((?!\()|`)[^\n]*"  # its own status, always 0
+        told = re.fullmatch(rf"[ \t]*(?:echo\b(?:[^;&|>\n]|>>)*|date|wait|{kept})[ \t]*(?:\n[ \t]*(?:#.*)?)*", between)
+        if told and any("$?" in re.sub(r"'[^']*'", "", word.text) for word in call.words):
+            problem = f"$? is the status of {before.words[0].plain} here, and not of the program above it"
+            yield call.line, problem, "Write status=$? right after the program, and use $status."
+
+
 def rule_no_terminal(job: ScriptContext) -> Iterator[Fault]:
     for call in job.calls:
         shell = call.container is not None and call.container.verb == "shell"
@@ -211,6 +221,14 @@ def rule_too_many_threads(job: ScriptContext) -> Iterator[Fault]:
         if number and int(number[1]) > cpus > 0:
             problem = f"{' '.join(option.split()[-2:])}, but the job has {cpus} CPU{'s' * (cpus > 1)} on a node"
             yield line, problem, "Request as many by --cpus-per-task."
+
+
+def rule_missing_device(job: ScriptContext) -> Iterator[Fault]:
+    given = job.gpus_per_node() or 0
+    for variable in [each for each, _ in job.settings if each.name == "CUDA_VISIBLE_DEVICES" and not job.whole_nodes]:
+        if re.fullmatch(r"\d(?:,\d)*", variable.value) and int(max(variable.value.split(","))) >= given > 0:
+            problem = f"{variable.name}={variable.value}, but the job has {given} GPU{'s' * (given > 1)}, from 0 on"
+            yield variable.line, problem, "Remove it: Slurm sets it."
 
 
 def rule_misspelt_variable(job: ScriptContext) -> Iterator[Fault]:
