@@ -64,7 +64,7 @@ function files.follow_links(linked, taken, bind)
     end
 end
 
--- Return the active state of the user's set of packages that fits this image, chosen by HPCMOD_PACKAGES.
+-- Return the state of the user's packages for this image. Without HOME, wrappers know.
 function files.own_packages(own)
     local chosen = os.getenv("HPCMOD_PACKAGES") or ""
     if chosen == "none" then return end
@@ -84,7 +84,7 @@ function files.own_packages(own)
     if mode() ~= "load" then return end
     local known, entries, directory = pcall(lfs.dir, place)
     if not known or not exists(place .. "/states") then
-        if not is_path and chosen ~= "" then
+        if not is_path and chosen ~= "" and os.getenv("HOME") then
             message("you have no set of packages `" .. string.gsub(name, "%c", "?") .. "`, so no container will start; see: hpcmod packages " .. own.name)
         end
         return

@@ -108,7 +108,7 @@ proc hpcmod::follow_links {} {
     return $targets
 }
 
-# Return the active state of the set that HPCMOD_PACKAGES chooses, for a container and an image.
+# Return the state of the user's packages for this image. Without HOME, wrappers know.
 proc hpcmod::own_packages {container fits} {
     set chosen [value HPCMOD_PACKAGES]
     if {$chosen eq "none"} { return "" }
@@ -124,7 +124,7 @@ proc hpcmod::own_packages {container fits} {
     if {[file isfile $file]} { return $file }
     set said ""
     if {![file isdirectory $place/states]} {
-        if {!$is_path && $chosen ne ""} { set said "you have no set of packages `$name`, so no container will start; see: hpcmod packages" }
+        if {!$is_path && $chosen ne "" && [exists HOME]} { set said "you have no set of packages `$name`, so no container will start; see: hpcmod packages" }
     } elseif {![catch {file lstat $file found}]} {
         set said "the file of your packages `$name` is missing, so no container will start; see: hpcmod packages --history"
     } elseif {$state ne ""} {

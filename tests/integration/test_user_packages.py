@@ -198,6 +198,9 @@ def check_off_for_another_image(mine: Mine) -> None:
             loaded = " ".join(mine.loader(f"module load {TOY}").stderr.split())
             assert "file of your packages `default` is missing, so no container will start" in loaded
             make(state)
+    done = mine.loader(f"unset HOME; module load {TOY}; singularity exec $SIF true", HPCMOD_PACKAGES="typo")
+    said = "you have no set of packages `typo`"  # by the wrapper: without HOME, the module does not know
+    assert (done.returncode, " ".join(done.stderr.split()).count(said)) == (3, 1), done.stderr
     link.rename(link.with_name("active-cp311-000000000000.squashfs"))
     done = mine.loader(f"module load {TOY}; singularity exec $SIF python -c 'import einops'")
     assert "No module named 'einops'" in done.stderr
