@@ -12,7 +12,7 @@ from hpcmod.jobs.values.request import JobContainer, JobRequest, Staging
 from hpcmod.modules.installed import Installed, read_record
 from hpcmod.modules.values.install_record import OwnPackages
 from tests import corpus
-from tests.package_states import TAG, make_state, write_set
+from tests.package_states import EINOPS, TAG, make_state, write_set
 from tests.programs import make_program
 
 needs_mksquashfs = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")
@@ -125,7 +125,7 @@ def test_a_command_may_be_added_or_be_in_packages_that_the_user_added(
     monkeypatch.setenv("HPCMOD_PACKAGES_DIR", str(tmp_path))
     ((_, cure),) = find_missing(JobRequest(("scalene",)), toy)
     assert cure == "If it is in a Python package, add that: hpcmod add Toy/1.0 scalene"
-    write_set(tmp_path / "packages/Toy/default", make_state(1))
+    write_set(tmp_path / "packages/Toy/default", make_state(1, EINOPS))
     assert find_missing(JobRequest(("scalene",)), toy) == ()
     monkeypatch.setenv("HPCMOD_PACKAGES", "none")
     assert len(find_missing(JobRequest(("scalene",)), toy)) == 1
