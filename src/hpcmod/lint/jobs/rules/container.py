@@ -17,8 +17,8 @@ _BINDS = ("SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAIN
 _DEFAULT = r"\$\{[^}]{0,200}\}"
 _NO_GPU = TOOLS | {"pip", "pip3", "huggingface-cli", "hf", "samtools"}
 _INSTALLS = re.compile(
-    r"(?:\S*python[\d.]* -m )?(?:pip[\d.]* install(?! (?:-e |--editable )?[./]| (?:(?:-U|--upgrade) )?pip(?: --user)?$)|"
-    r"(?:conda|mamba|micromamba) (?:env )?(?:install|create))\b"
+    r"(?:\S*python[\d.]* -m )?(?:pip[\d.]* install(?! (?:-e |--editable )?[./]| (?:(?:-U|--upgrade) )?pip(?: --user)?$)"
+    r"|(?:conda|mamba|micromamba) (?:env )?(?:install|create))\b"
 )
 _WORKS = r"^(?:python[\d.]*|torchrun|accelerate|deepspeed)\b(?!.* (?:-c|--version)\b).*\.py\b"
 _OF_ITS_OWN = r"TMP|/tmp|--no-index|mktemp|container-image|setup\.py|-m venv|virtualenv"
