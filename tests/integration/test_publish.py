@@ -224,6 +224,11 @@ def test_damage_is_found_and_publishing_again_fixes_it(published_site: Site, ima
     assert site.does("verify", "Toy/1.0")
     assert site.loaded("Toy") == "one"
     assert site.journal()[-1]["verb"] == "repair"
+    (site.catalogue / "software/Toy/1.0/libexec/wrapper").chmod(0o644)
+    (site.modules / "Toy/.modulerc.lua").unlink()
+    assert site.hpcmod("verify", "Toy/1.0").stdout.count("fail ") == 2
+    site.does("catalogue", "rebuild")
+    assert site.does("verify", "Toy/1.0")
 
 
 def test_pip_of_an_admin_does_not_change_what_all_users_get(published_site: Site, images: list[Path]) -> None:

@@ -9,7 +9,7 @@ from hpcmod import __version__
 from hpcmod.catalogue.records.store import Catalogue, is_refused, software_of
 from hpcmod.catalogue.values.record import CatalogueRecord, refusal
 from hpcmod.catalogue.visible.kept import KEPT_MODULE, kept_directory
-from hpcmod.catalogue.visible.modulefiles import script_files, visible_files
+from hpcmod.catalogue.visible.modulefiles import alias_files, is_executable, is_program, script_files, visible_files
 from hpcmod.core.errors import NotFoundError
 from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.fs.reading import read_file
@@ -107,7 +107,10 @@ def _verify_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Fin
         cure = f"Remove them: rm -r {sh_word(str(layer))}. {_REPAIR}"
         yield Finding(FAIL, "installation", f"{layer}: packages were added, which all users get", cure)
     else:
-        changed = [str(path) for path, text in script_files(catalogue, record).items() if not _has(path, text)]
+        scripts = script_files(catalogue, record)
+        changed = [str(path) for path, text in scripts.items() if not _has(path, text)]
+        closed = (path for path in scripts if is_program(str(path.relative_to(root))) and not is_executable(path))
+        changed += [f"{path} (not executable)" for path in closed if not path.is_symlink()]
         if changed:
             yield Finding(FAIL, "installation", f"{', '.join(changed[:3])}: not as published", _REBUILD)
         else:
@@ -131,6 +134,9 @@ def _verify_visible(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[F
         else:
             differs = f"{path}: not as hpcmod {__version__} writes it; hpcmod {version} published it"
             yield Finding(FAIL, "visible", differs, _UPGRADE)
+    for path, text in alias_files(catalogue, record.name, catalogue.named(record.name)):
+        if text and not _has(path, text):
+            yield Finding(FAIL, "visible", f"{path}: not as published", _REBUILD)
     if not any(catalogue.modules in path.parents for path in wanted):
         yield Finding(FAIL, "visible", f"missing: {kept_directory(catalogue, record)}", _REPAIR)
 

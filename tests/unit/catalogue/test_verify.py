@@ -55,6 +55,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "the module was edited": (lambda top: (top / "modules/all/Toy/1.0.lua").write_text("x"), "not as published"),
     "the module is gone": (lambda top: (top / "modules/all/Toy/1.0.lua").unlink(), "not as published"),
+    "the aliases are gone": (lambda top: (top / "modules/all/Toy/.modulerc.lua").unlink(), "not as published"),
     "the easyconfig is gone": (lambda top: (top / "easyconfigs/t/Toy/Toy-1.0.eb").unlink(), "not as published"),
     "packages were added": (
         lambda top: added(top / "software/Toy/1.0/user-software"),

@@ -101,12 +101,12 @@ def usage(flags: UsageFlags) -> None:
         if f"{count.module}/".startswith(f"{flags.name}/" if flags.name else "")
         and (not flags.month or count.month == f"{flags.month:%Y-%m}")
     )
+    name, _, version = flags.name.partition("/")
+    if not rows and ((name and not catalogue.versions(name)) or (version and not catalogue.find(name, version))):
+        raise NotFoundError(f"{flags.name} is not in the catalogue {catalogue.directory}", "See: hpcmod ls")
     if flags.as_json:
         print_json(UsageList(rows))
     elif not rows:
-        name, _, version = flags.name.partition("/")
-        if (name and not catalogue.versions(name)) or (version and not catalogue.find(name, version)):
-            raise NotFoundError(f"{flags.name} is not in the catalogue {catalogue.directory}", "See: hpcmod ls")
         tell("no loads counted")
     else:
         columns = ["module", "month", *["group"] * by_group, *["user"] * flags.users, "loads", "last"]

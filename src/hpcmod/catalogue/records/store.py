@@ -159,7 +159,8 @@ class Catalogue:
         except FileNotFoundError:
             return None
         except BadInputError as err:
-            cure = f"Restore that file from a backup; or: rm {sh_word(str(path))}; then publish its image again"
+            again = "then publish its image again, with the --command, --check, --description and --alias of then"
+            cure = f"Restore that file from a backup; or: rm {sh_word(str(path))}; {again}"
             raise BadInputError(err.message, err.cure or cure) from err
 
     def read(self, name: str, version: str) -> CatalogueRecord:
@@ -180,7 +181,12 @@ def open_catalogue(directory: Path) -> Catalogue:
         text = Catalogue(directory).read_file(path, _LIMIT)
     except FileNotFoundError as err:
         raise NotFoundError(f"{directory} is not a catalogue: it has no {CATALOGUE}", _MAKE_ONE) from err
-    return parse_json(Catalogue, text, str(path), limit=_LIMIT, version=("format", FORMAT), directory=directory)
+    try:
+        return parse_json(Catalogue, text, str(path), limit=_LIMIT, version=("format", FORMAT), directory=directory)
+    except BadInputError as err:
+        init = f"hpcmod catalogue init {sh_word(str(directory))}"
+        cure = f"Restore it from a backup; or, with the options of then: rm {sh_word(str(path))}; {init}"
+        raise BadInputError(err.message, err.cure or cure) from err
 
 
 _MAKE_ONE = (

@@ -47,8 +47,8 @@ def update_visible(catalogue: Catalogue, names: Iterable[str], *, anew: bool = F
         for record in records:
             if record.state != "retired":
                 _show(catalogue, record, anew=anew)
-        for syntax in SYNTAXES:
-            _write_modulerc(catalogue, name, records, syntax)
+        for path, text in alias_files(catalogue, name, records):
+            _write(catalogue, path, text) if text else catalogue.tree.remove(path)
         for record in records:
             if record.state == "retired":
                 _show(catalogue, record, anew=anew)
@@ -88,6 +88,11 @@ def script_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[Path, st
     return {root / name: files[name] for name in sorted(files, key=lambda name: (name == RECORD, name))}
 
 
+def is_program(name: str) -> bool:
+    """Return whether a file of an installation, which is no link, is to be executable."""
+    return name != RECORD and is_started(name)
+
+
 def _write_scripts(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool) -> None:
     root, files = software_of(catalogue, record), script_files(catalogue, record)
     if not files or (not anew and read_kept_text(catalogue, root / RECORD) == files.get(root / RECORD)):
@@ -99,19 +104,26 @@ def _write_scripts(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool)
             catalogue.tree.make_directory(path.parent)
             catalogue.tree.symlink(path, link_of(name))
         else:
-            _write(catalogue, path, text, executable=name != RECORD and is_started(name))
+            _write(catalogue, path, text, executable=is_program(name))
     for path in before - set(files):
         catalogue.tree.remove(path)
 
 
-def _write_modulerc(catalogue: Catalogue, name: str, records: Sequence[CatalogueRecord], syntax: str) -> None:
-    path = catalogue.modules / name / MODULERC[syntax]
-    mine = [record for record in records if (kept_directory(catalogue, record) / KEPT_MODULE[syntax]).is_file()]
-    if mine:
-        default = choose_default(mine)
-        _write(catalogue, path, render_modulerc(mine, syntax, module_templates(), default=default))
-    else:
-        catalogue.tree.remove(path)
+def alias_files(catalogue: Catalogue, name: str, records: Sequence[CatalogueRecord]) -> Iterator[tuple[Path, str]]:
+    """Yield the files with the aliases and the default of a name: path and text, empty if it is to be removed."""
+    for syntax in SYNTAXES:
+        mine = [record for record in records if (kept_directory(catalogue, record) / KEPT_MODULE[syntax]).is_file()]
+        default = choose_default(mine) if mine else None
+        text = render_modulerc(mine, syntax, module_templates(), default=default) if mine else ""
+        yield catalogue.modules / name / MODULERC[syntax], text
+
+
+def is_executable(path: Path) -> bool:
+    """Return whether a file can be executed by all who may read it."""
+    with contextlib.suppress(OSError):
+        mode = path.stat().st_mode
+        return mode & 0o111 == (mode & 0o444) >> 2
+    return False
 
 
 def _remove_unrecorded(catalogue: Catalogue, name: str, records: Sequence[CatalogueRecord]) -> None:
@@ -126,7 +138,7 @@ def _remove_unrecorded(catalogue: Catalogue, name: str, records: Sequence[Catalo
 
 def _write(catalogue: Catalogue, path: Path, text: str, *, executable: bool = False) -> None:
     """Write a file unless it already has that content."""
-    if read_kept_text(catalogue, path) != text:
+    if read_kept_text(catalogue, path) != text or (executable and not is_executable(path)):
         catalogue.tree.make_directory(path.parent)
         mode = file_mode(catalogue.directory)
         catalogue.tree.write(path, text, mode=mode | 0o111 if executable else mode)

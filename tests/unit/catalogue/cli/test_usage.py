@@ -33,8 +33,7 @@ def call(shop: Catalogue, *words: str, site: str = "generic") -> Result:
 def test_usage_is_a_line_a_container_and_month(shop: Catalogue) -> None:
     assert call(shop).stdout == f"Toy/1.0  2026-05  3  {DAY}\n"
     assert call(shop, "Toy/2.0").stderr == "hpcmod: no loads counted\n"
-    for unknown in ("Toyy", "Toy/3"):
-        assert (call(shop, unknown).exit_code, call(shop, unknown).stdout) == (3, "")
+    assert [call(shop, *unknown).exit_code for unknown in (["Toyy"], ["Toy/3"], ["Toyy", "--json"])] == [3, 3, 3]
     assert call(shop, "--month", "2026-06").stdout == ""
     assert call(shop, "--month", "2026-13").exit_code == 2
 
