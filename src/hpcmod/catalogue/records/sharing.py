@@ -40,7 +40,7 @@ def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
     places = (catalogue.records_directory, catalogue.images, catalogue.easyconfigs, catalogue.software)
     mine = (catalogue.kept, catalogue.advisories, catalogue.notices, catalogue.staging, catalogue.locks)
     every = (*places, catalogue.modules, *mine, *([catalogue.usage] if catalogue.counts_use else []))
-    is_one = (root / CATALOGUE).is_file() or any(catalogue.records_directory.glob("*/*.json"))  # which lost the first
+    is_one = (root / CATALOGUE).is_file() or any(catalogue.records_directory.glob("*/*.json"))  # it lost that file
     if root.is_dir() and not is_one and not _is_begun(root, every):
         raise BadInputError(
             f"{root}: this directory is not empty", "Choose a directory that is empty or does not exist."
