@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -224,9 +225,11 @@ def _as_published(
     Raises BadInputError if the request would change what was published, or its checks would not be run.
     """
     text, commands = candidate.text, candidate.commands
-    if not text:
-        text = read_easyconfig(catalogue, known) or ""
-        commands = parse_commands(read_static_values(text, known.module).known.get("wrapped_commands")) or ()
+    with suppress(BadInputError):  # if it is missing or damaged, a new one is written, as requested
+        kept = "" if text else read_easyconfig(catalogue, known) or ""
+        if kept:
+            commands = parse_commands(read_static_values(kept, known.module).known.get("wrapped_commands")) or ()
+            text = kept
     published, passed = known.publication, {check.name for check in known.checks}
     differs = {
         "--command": request.commands and candidate.commands != commands,
@@ -237,7 +240,7 @@ def _as_published(
     options = " and ".join(option for option, is_different in differs.items() if is_different)
     if options:
         raise BadInputError(
-            f"{known.module} is already published, with another {options}: what users load must not change",
+            f"{known.module} is already published, with another {options}: publishing again only repairs damage",
             f"Leave out {options}, or choose another version: --version",
         )
     return replace(candidate, sif=known.sif, checksum=known.sha256, text=text, commands=commands)

@@ -248,6 +248,9 @@ def test_publishing_again_keeps_what_was_published_and_refuses_to_change_it(
     for wrong in ({"commands": (f"other={program}",)}, {"description": "x"}, {"homepage": "https://example.org/x"}):
         with pytest.raises(BadInputError, match="is already published, with another --"):
             dry_run(shop, replace(asked, **wrong), context)
+    kept.write_text("name = (")
+    plan = dry_run(shop, replace(asked, commands=(f"solve={program}",)), context)
+    assert (plan.candidate.commands, "name = 'Toy'" in plan.easyconfig) == ((("solve", (program,)),), True)
 
 
 def test_refuses_a_missing_licence_an_unknown_group_and_another_containers_image(
