@@ -9,7 +9,7 @@ from hpcmod import __version__
 from hpcmod.catalogue.records.store import Catalogue, is_refused, software_of
 from hpcmod.catalogue.values.record import CatalogueRecord, refusal
 from hpcmod.catalogue.visible.kept import KEPT_MODULE, kept_directory
-from hpcmod.catalogue.visible.modulefiles import alias_files, is_executable, is_program, script_files, visible_files
+from hpcmod.catalogue.visible.modulefiles import alias_files, is_executable, script_files, visible_files
 from hpcmod.core.errors import NotFoundError
 from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.fs.reading import read_file
@@ -17,7 +17,7 @@ from hpcmod.core.progress import Progress
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.modules import has_additions, read_record
-from hpcmod.modules.values.install_record import PACKED, RECORD, USER_SOFTWARE
+from hpcmod.modules.values.install_record import PACKED, RECORD, USER_SOFTWARE, is_started
 
 _REPAIR = "To repair it, publish the same image under the same name again."
 
@@ -109,7 +109,7 @@ def _verify_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Fin
     else:
         scripts = script_files(catalogue, record)
         changed = [str(path) for path, text in scripts.items() if not _has(path, text)]
-        closed = (path for path in scripts if is_program(str(path.relative_to(root))) and not is_executable(path))
+        closed = (path for path in scripts if is_started(str(path.relative_to(root))) and not is_executable(path))
         changed += [f"{path} (not executable)" for path in closed if not path.is_symlink()]
         if changed:
             yield Finding(FAIL, "installation", f"{', '.join(changed[:3])}: not as published", _REBUILD)

@@ -88,11 +88,6 @@ def script_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[Path, st
     return {root / name: files[name] for name in sorted(files, key=lambda name: (name == RECORD, name))}
 
 
-def is_program(name: str) -> bool:
-    """Return whether a file of an installation, which is no link, is to be executable."""
-    return name != RECORD and is_started(name)
-
-
 def _write_scripts(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool) -> None:
     root, files = software_of(catalogue, record), script_files(catalogue, record)
     if not files or (not anew and read_kept_text(catalogue, root / RECORD) == files.get(root / RECORD)):
@@ -104,7 +99,7 @@ def _write_scripts(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool)
             catalogue.tree.make_directory(path.parent)
             catalogue.tree.symlink(path, link_of(name))
         else:
-            _write(catalogue, path, text, executable=is_program(name))
+            _write(catalogue, path, text, executable=is_started(name))
     for path in before - set(files):
         catalogue.tree.remove(path)
 
