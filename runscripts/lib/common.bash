@@ -61,7 +61,7 @@ first_host() {
   list=${list#"${list%%[![:blank:],]*}"}
   [[ ${list: -1} != [[:blank:]] ]] || list=${list%"${list##*[![:blank:]]}"}
   [[ -n $list && ! $list =~ $_no_host_list && ! $list =~ $_no_opening && ! $list =~ $_no_closing ]] || return 1
-  # shellcheck disable=SC2206 # splitting is intended, and without brackets a host list has no glob characters
+  # shellcheck disable=SC2206 # split on purpose; without brackets, it has no glob characters
   parts=($list)
   ranges_rise || return 1
   REPLY=

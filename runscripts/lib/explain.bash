@@ -3,6 +3,12 @@
 declare -gA _origin=() # variable -> file:line
 _names=()              # of these variables, in order
 
+put() { # VARIABLE VALUE WHY
+  _why[$1]=$3
+  note_origin "$1"
+  declare -gx "$1=$2"
+}
+
 # The call of the first function that is not one of those that any part uses to set a variable; in a table, the row.
 note_origin() { # VARIABLE
   local i=2 file

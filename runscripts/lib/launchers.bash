@@ -1,5 +1,32 @@
 # Ranks that another launcher than the scheduler's started, such as mpirun or torchrun, or none.
 
+# Variables that each launcher documents: the one that identifies it, its name, then those of rank, local rank, size, local
+# size, node number and number of nodes, and one that is the same in all processes of a run and differs between runs.
+# Those that a task of the scheduler may start come first; find_launcher also has the variables that identify them.
+#   torchrun   PyTorch's page on torchrun, "Environment Variables"
+#   Open MPI   docs.open-mpi.org, "Environment variables set for MPI applications"; its *_NODE_RANK is the index
+#              among all processes of a node. That page has neither PMIx's id nor the number of nodes (Open MPI 4)
+#   MPICH      mpiexec of Hydra, Intel MPI's too ("Environment Variables Not Propagated by Hydra" lists them)
+#   Flux       flux-environment(7)
+#   PALS       no public page: as HPE's mpiexec sets them at ALCF, where PALS_SIZE is missing
+_launchers=(
+  'TORCHELASTIC_RUN_ID|torchrun|RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|GROUP_RANK|GROUP_WORLD_SIZE|TORCHELASTIC_RUN_ID'
+  'OMPI_COMM_WORLD_SIZE|mpirun|OMPI_COMM_WORLD_RANK|OMPI_COMM_WORLD_LOCAL_RANK|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_LOCAL_SIZE|-|OMPI_MCA_orte_num_nodes|PMIX_NAMESPACE OMPI_MCA_ess_base_jobid'
+  "MPI_LOCALNRANKS|mpiexec|PMI_RANK|MPI_LOCALRANKID|PMI_SIZE|MPI_LOCALNRANKS|-|-|$_run_variables"
+  'FLUX_TASK_RANK|flux|FLUX_TASK_RANK|FLUX_TASK_LOCAL_ID|FLUX_JOB_SIZE|-|-|FLUX_JOB_NNODES|FLUX_JOB_ID'
+  'PALS_RANKID|PALS|PALS_RANKID|PALS_LOCAL_RANKID|PALS_SIZE PMI_SIZE|PALS_LOCAL_SIZE|PALS_NODEID|-|PALS_APID'
+)
+
+find_other_launcher() { # -> _launcher, empty if there is none; _told, _by
+  local IFS='|' row mark
+  _launcher=
+  for row in "${_launchers[@]}"; do
+    mark=${row%%|*}
+    # shellcheck disable=SC2086 # split into words
+    [[ ! ${!mark-} ]] || { read_variables ${row#*|} && find_place; break; }
+  done
+}
+
 # Compute missing values if all nodes have the same number of ranks, node by node (the default of all launchers) or
 # round-robin; otherwise the node's number is not known, and NODE_RANK is left unset.
 find_place() {
@@ -27,7 +54,7 @@ other_first_host() {
     REPLY=${MASTER_ADDR-}
   elif [[ ${PBS_NODEFILE-} && -r $PBS_NODEFILE ]]; then
     IFS= read -r REPLY <"$PBS_NODEFILE"
-  elif is_all_here; then
+  elif has_all_ranks; then # Open MPI, Flux and PALS list no hosts
     # not HOSTNAME, which many sites export from the submission node
     read -r REPLY </proc/sys/kernel/hostname
   fi
@@ -35,16 +62,8 @@ other_first_host() {
   [[ ${TORCHELASTIC_RUN_ID-} ]] || add_host_suffix "$REPLY"
 }
 
-# Open MPI, Flux and PALS do not list the hosts; but if all ranks are on one node, it is this one.
-is_all_here() {
-  [[ ${FLUX_JOB_NNODES-} == 1 ]] ||
-    [[ ${OMPI_COMM_WORLD_SIZE-} && $OMPI_COMM_WORLD_SIZE == "${OMPI_COMM_WORLD_LOCAL_SIZE-}" ]] ||
-    [[ ${PALS_LOCAL_SIZE-} && ${PALS_SIZE:-${PMI_SIZE-}} == "$PALS_LOCAL_SIZE" ]] ||
-    [[ ${MPI_LOCALNRANKS-} && ${PMI_SIZE-} == "$MPI_LOCALNRANKS" ]]
-}
-
-offer_port_of_run() { # RUN
-  local run=$1
+offer_port_of_run() {
+  local run=${_told[RUN]-}
   number_of "$_launcher ${run:-$UID}" 2>/dev/null
   port "$REPLY"
   [[ ! $run ]] || run="${_by[RUN]} '$run'"
@@ -81,40 +100,49 @@ offer_only_rank() {
   offer LOCAL_WORLD_SIZE 1 "$reason"
 }
 
-offer_own_meeting_point() {
-  offer MASTER_ADDR 127.0.0.1 'this node, which has the only rank'
-  free_port
-  offer MASTER_PORT "$REPLY" 'free port on this node'
+has_all_ranks() { [[ ${_told[WORLD_SIZE]-0} == "${_told[LOCAL_WORLD_SIZE]-}" ]]; } # this node
+
+# In a step, mpirun may start its daemons, on all nodes but the first: use the job's list.
+offer_other_meeting_point() {
+  if [[ ! $_launcher ]]; then
+    offer MASTER_ADDR 127.0.0.1 'this node, which has the only rank'
+    free_port
+    offer MASTER_PORT "$REPLY" 'free port on this node'
+    return
+  elif [[ ${MASTER_ADDR-} || $_job_hosts ]]; then
+    offer_first_host "$_job_hosts" 'first host of the job'
+  elif has_all_ranks; then
+    offer MASTER_ADDR 127.0.0.1 'this node, which has all ranks'
+  else
+    other_first_host
+    [[ $REPLY ]] || refuse "$_launcher does not provide the host of rank 0. Set MASTER_ADDR to the same value for all ranks"
+    offer MASTER_ADDR "$REPLY" "first host according to $_launcher or the scheduler"
+  fi
+  offer_port_of_run
 }
 
 refuse_signs_of_others() {
-  find_signs_of_others
-  [[ ! $REPLY ]] || refuse "$REPLY, but this rank's number is unknown. Start it with mpiexec or torchrun, or set RANK, \
-LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT; if it is the only rank, set WORLD_SIZE=1"
-}
-
-# -> REPLY: evidence of other ranks, or empty
-find_signs_of_others() {
-  local IFS=$' \t\n' host variable
+  local IFS=$' \t\n' host sign='' variable
   local -A hosts=()
-  REPLY=
-  # jsrun, MVAPICH2's mpirun_rsh, Kubeflow, an indexed Job of Kubernetes: not in the table of launchers
+  # jsrun, MVAPICH2's mpirun_rsh, Kubeflow, an indexed Job of Kubernetes: not in the table
   for variable in PMI_SIZE JSM_NAMESPACE_SIZE MV2_COMM_WORLD_SIZE PET_NNODES; do
-    [[ ${!variable:-1} == 1 ]] || REPLY="$variable is ${!variable}"
+    [[ ${!variable:-1} == 1 ]] || sign="$variable is ${!variable}"
   done
   for variable in PMIX_RANK JOB_COMPLETION_INDEX; do
-    [[ ! ${!variable-} ]] || REPLY="$variable is ${!variable}"
+    [[ ! ${!variable-} ]] || sign="$variable is ${!variable}"
   done
-  if [[ $REPLY ]]; then
-    return
+  if [[ $sign ]]; then
+    :
   elif is_number "${NHOSTS-}" && [[ ${PE_HOSTFILE-} ]] && ((10#$NHOSTS > 1)); then
-    REPLY="this Grid Engine job has $NHOSTS hosts"
+    sign="this Grid Engine job has $NHOSTS hosts"
   elif [[ ${PBS_NODEFILE-} && -r $PBS_NODEFILE ]]; then
     while read -r host; do hosts[${host:-none}]=1; done <"$PBS_NODEFILE"
-    ((${#hosts[@]} < 2)) || REPLY="this PBS job has ${#hosts[@]} hosts"
+    ((${#hosts[@]} < 2)) || sign="this PBS job has ${#hosts[@]} hosts"
   elif [[ ${PBS_NODEFILE-} ]]; then
     say "cannot read $PBS_NODEFILE: bind it to make the hosts of the job known. Running as the only rank"
   elif [[ ${LSB_MCPU_HOSTS-} == *' '*' '*' '* ]]; then # each host and its slots
-    REPLY="this LSF job has several hosts"
+    sign="this LSF job has several hosts"
   fi
+  [[ ! $sign ]] || refuse "$sign, but this rank's number is unknown. Start it with mpiexec or torchrun, or set RANK, LOCAL_RANK, \
+WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT; if it is the only rank, set WORLD_SIZE=1"
 }

@@ -95,18 +95,7 @@ mirror_gpus() {
   done
 }
 
-# mpirun, mpiexec and PALS do not assign GPUs, and a scheduler that assigns none reports only their number: if the node type
-# has one for each rank, and the job has all of them, each rank gets the GPU with its index.
-number_gpus() {
-  [[ ${_gpu_variables[0]-} ]] || return 0
-  find_node_type
-  [[ $_launcher == @(mpirun|mpiexec|PALS) || ($_launcher == "$_task_launcher" && $_gpus_here == "$_node_gpus") ]] || return 0
-  ((LOCAL_WORLD_SIZE > 1 && LOCAL_WORLD_SIZE <= _node_gpus)) || return 0
-  REPLY=$_place
-  find_near_gpu "$_node_gpus" || REPLY=$_place
-  put "${_gpu_variables[0]}" "$REPLY" "of $_node_gpus on this node type"
-  _devices=1
-}
+number_gpus() { source "$_lib/number-gpus.bash"; }
 
 # Slurm may show each rank different GPUs with the same numbers; if a rank sees as many as the job has here, all ranks
 # see the same ones.
@@ -132,18 +121,18 @@ choose_cpus() { # -> _before
 # The node type of the partition, else the first without partitions; the first if the partition is unknown.
 _node_gpus='' # of the node type, and _node_cores by GPU
 find_node_type() { # -> these
-  local IFS='|' row partition=$_job_partition
-  local -a fields found=()
+  local IFS='|' row names chosen=''
+  local -a fields
   [[ ! $_node_gpus ]] || return 0
   _node_gpus=0 _node_cores=()
   for row in "${_node_types[@]}"; do
-    fields=($row)
-    [[ ! $partition || " ${fields[0]} " != *" $partition "* ]] || { found=("${fields[@]}") && break; }
-    [[ ${found[*]-} || ($partition && ${fields[0]}) ]] || found=("${fields[@]}")
+    names=${row%%|*}
+    [[ ! $_job_partition || " $names " != *" $_job_partition "* ]] || { chosen=$row && break; }
+    [[ $chosen || ($_job_partition && $names) ]] || chosen=$row
   done
-  ((${#found[@]})) || return 0
-  IFS=' '
-  _node_gpus=${found[1]} _node_cores=(${found[2]-})
+  [[ $chosen ]] || return 0
+  fields=($chosen) IFS=' '
+  _node_gpus=${fields[1]} _node_cores=(${fields[2]-})
 }
 
 _open_cpus='' # those that this process may use

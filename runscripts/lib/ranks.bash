@@ -21,7 +21,7 @@ offer() { # VARIABLE VALUE WHY
 offer_settings() {
   offer_list _settings
   if ((_multi_node)); then offer_list _settings_multi_node; else offer_list _settings_single_node; fi
-  offer_mpi_apart
+  [[ ! ${!PMI@} ]] || offer_mpi_apart
 }
 
 offer_list() { # LIST: the name of an array of variables and values
@@ -41,14 +41,13 @@ offer_list() { # LIST: the name of an array of variables and values
 # MPICH fails with large messages, and its UCX always. Open MPI notices it.
 offer_mpi_apart() {
   local map why='each rank has its own user namespace'
-  ((${LOCAL_WORLD_SIZE:-1} > 1)) && [[ ${!PMI@} ]] && read -ra map </proc/self/uid_map && [[ ${map[*]} != '0 0 4294967295' ]] || return 0
+  ((${LOCAL_WORLD_SIZE:-1} > 1)) && read -ra map </proc/self/uid_map && [[ ${map[*]} != '0 0 4294967295' ]] || return 0
   offer MPIR_CVAR_CH4_CMA_ENABLE 0 "$why"
   offer UCX_POSIX_USE_PROC_LINK n "$why"
 }
 
-put() { # VARIABLE VALUE WHY
+put() { # VARIABLE VALUE WHY; explain.bash has one that also notes the line
   _why[$1]=$3
-  [[ $_only != explain ]] || note_origin "$1"
   declare -gx "$1=$2"
 }
 
@@ -66,38 +65,24 @@ offer_ranks() {
     offer NODE_RANK "${_told[NODE_RANK]-}" "${_by[NODE_RANK]}"
 }
 
+# For tasks of a step; launchers.bash has the others.
 offer_meeting_point() {
-  [[ $_launcher ]] || { offer_own_meeting_point; return; }
-  offer_master_address
-  offer_master_port
-}
-
-# In a step, mpirun may start its daemons, on all nodes but the first: use its list only for tasks.
-offer_master_address() {
-  local list=$_job_hosts why='first host of the job'
-  [[ $_launcher != "$_task_launcher" ]] || list=$_step_hosts why='first host of the step'
-  REPLY=
-  if [[ ! ${MASTER_ADDR-} && ($_launcher == "$_task_launcher" || $list) ]]; then
-    first_host "$list" 2>/dev/null ||
-      refuse "no host list in $_host_variables: '$list'"
-    add_host_suffix "$REPLY"
-    [[ ! $_host_suffix ]] || why+=" with the suffix of the fast network, $_host_suffix"
-  elif [[ ! ${MASTER_ADDR-} && ${_told[WORLD_SIZE]-} == "${_told[LOCAL_WORLD_SIZE]-}" ]]; then
-    REPLY=127.0.0.1 why='this node, which has all ranks'
-  elif [[ ! ${MASTER_ADDR-} ]]; then
-    why="first host according to $_launcher or the scheduler"
-    other_first_host
-    [[ $REPLY ]] || refuse "$_launcher does not provide the host of rank 0. Set MASTER_ADDR to the same value for all ranks"
-  fi
-  offer MASTER_ADDR "$REPLY" "$why"
-}
-
-offer_master_port() {
   local run=${_told[RUN]-}
-  [[ $_launcher == "$_task_launcher" ]] || { offer_port_of_run "$run"; return; }
+  [[ $_launcher == "$_task_launcher" ]] || { offer_other_meeting_point; return; }
+  offer_first_host "$_step_hosts" 'first host of the step'
   is_number "$run" || refuse "$_job_variable is '$run', which is not a number"
   port $((10#$run * 13957 + 10#$_step))
   offer MASTER_PORT "$REPLY" "from job $run and step $_step"
+}
+
+offer_first_host() { # LIST WHY
+  local why=$2
+  REPLY=
+  if [[ ! ${MASTER_ADDR-} ]]; then
+    first_host "$1" 2>/dev/null || refuse "no host list in $_host_variables: '$1'"
+    [[ ! $_host_suffix ]] || { add_host_suffix "$REPLY" && why+=" with the suffix of the fast network, $_host_suffix"; }
+  fi
+  offer MASTER_ADDR "$REPLY" "$why"
 }
 
 # Ports 10240 to 32750: Linux gives clients those from 32768, so no short-lived connection has one.
@@ -157,57 +142,32 @@ warn_of_missing_launcher() {
 
 # If the launcher gives MPI no PMI, each process silently becomes rank 0 of 1.
 warn_of_missing_mpi() { # ARGS
-  local text
-  [[ $_launcher == "$_task_launcher" && ${RANK-} == 0 && $WORLD_SIZE != 1 && ! ${!PMI@}${!PALS@} && -f ${1-} ]] || return 0
-  IFS= read -r -N 65536 text <"$1"
-  [[ $'\n'$text =~ $'\n'[[:blank:]]*(import|from)[[:blank:]]+(mpi4py|dask_mpi|petsc4py) ]] || return 0
-  say "$1 uses MPI, which gets no PMI from $_launcher, so that each rank is rank 0 of 1: add --mpi=pmi2 (MPICH) or --mpi=pmix (Open MPI)"
+  [[ ${RANK-} == 0 && $_launcher == "$_task_launcher" && $WORLD_SIZE != 1 && ! ${!PMI@}${!PALS@} && -f ${1-} ]] || return 0
+  source "$_lib/missing-mpi.bash"
 }
-
-# Variables that each launcher documents: a line has the launcher's name, the variable that identifies it, then those of
-# rank, local rank, size, local size, node number and number of nodes, and one that is the same in all processes of a run
-# and differs between runs. Of several variables, the first that is set counts; - means none.
-# The innermost launcher comes first: a task of the scheduler may have started an mpirun that starts the ranks.
-#   torchrun   PyTorch's page on torchrun, "Environment Variables"
-#   Open MPI   docs.open-mpi.org, "Environment variables set for MPI applications"; its *_NODE_RANK is the index
-#              among all processes of a node. That page has neither PMIx's id nor the number of nodes (Open MPI 4)
-#   MPICH      mpiexec of Hydra, Intel MPI's too ("Environment Variables Not Propagated by Hydra" lists them)
-#   Flux       flux-environment(7)
-#   PALS       no public page: as HPE's mpiexec sets them at ALCF, where PALS_SIZE is missing
-_launchers=(
-  'torchrun|TORCHELASTIC_RUN_ID|RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|GROUP_RANK|GROUP_WORLD_SIZE|TORCHELASTIC_RUN_ID'
-  'mpirun|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_RANK|OMPI_COMM_WORLD_LOCAL_RANK|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_LOCAL_SIZE|-|OMPI_MCA_orte_num_nodes|PMIX_NAMESPACE OMPI_MCA_ess_base_jobid'
-  "mpiexec|MPI_LOCALNRANKS|PMI_RANK|MPI_LOCALRANKID|PMI_SIZE|MPI_LOCALNRANKS|-|-|$_run_variables"
-  'flux|FLUX_TASK_RANK|FLUX_TASK_RANK|FLUX_TASK_LOCAL_ID|FLUX_JOB_SIZE|-|-|FLUX_JOB_NNODES|FLUX_JOB_ID'
-  "$_task_launcher|_step|$_task_variables"
-  'PALS|PALS_RANKID|PALS_RANKID|PALS_LOCAL_RANKID|PALS_SIZE PMI_SIZE|PALS_LOCAL_SIZE|PALS_NODEID|-|PALS_APID'
-)
 
 _parts=(RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK NODES RUN)
 declare -A _told=() # values from the launcher, by these names
 declare -A _by=()   # the variable that each came from
 
+# launchers.bash has the other launchers. An inner one comes first: a task may have started an mpirun that starts the ranks.
 find_launcher() { # -> _launcher, empty if none started this process; _told, _by
-  local IFS='|' row mark
+  local IFS='|'
   find_step
-  _launcher=
-  for row in "${_launchers[@]}"; do
-    mark=${row#*|} mark=${mark%%|*}
-    # shellcheck disable=SC2086 # splitting is intended, and the table has no glob characters
-    [[ ! ${!mark-} ]] || { read_variables $row && break; }
-  done
-  if [[ $_launcher == "$_task_launcher" ]]; then
+  if [[ $_step && ! ${TORCHELASTIC_RUN_ID-}${OMPI_COMM_WORLD_SIZE-}${MPI_LOCALNRANKS-}${FLUX_TASK_RANK-} ]]; then
+    # shellcheck disable=SC2086 # split into words
+    read_variables "$_task_launcher" $_task_variables
     find_place_in_step
   else
-    source "$_lib/launchers.bash" # another launcher, or none
-    [[ ! $_launcher ]] || find_place
+    source "$_lib/launchers.bash"
+    find_other_launcher
   fi
 }
 
-read_variables() { # NAME MARK VARIABLES...
+# Of several variables, the first that is set counts; - means none.
+read_variables() { # NAME VARIABLES...: in the order of _parts
   local IFS=' ' part variable
   _launcher=$1
-  shift
   for part in "${_parts[@]}"; do
     shift
     for variable in $1; do

@@ -201,16 +201,18 @@ def test_distinguishes_cyclic_from_block_distribution(rank: Rank, number: int) -
 
 
 def test_the_table_of_launchers_names_variables_only() -> None:
-    templates = runscript_files()
-    script = templates["lib/common.bash"] + templates["lib/ranks.bash"] + '\nprintf "%s\\n" "${_launchers[@]}"'
+    scripts = runscript_files()
+    tell = '\nprintf "%s\\n" "${_launchers[@]}" "_step|$_task_launcher|$_task_variables"'
+    script = scripts["lib/common.bash"] + scripts["lib/launchers.bash"] + tell
     done = subprocess.run(["bash", "-c", script], env={}, capture_output=True, text=True, check=True)
     rows = [line.split("|") for line in done.stdout.strip().splitlines()]
-    launchers = "torchrun mpirun mpiexec flux srun PALS"
-    assert " ".join(row[0] for row in rows) == launchers
-    names = [name for row in rows for field in row[1:] for name in field.split(" ")]
+    assert " ".join(row[1] for row in rows) == "torchrun mpirun mpiexec flux PALS srun"
+    names = [name for mark, _, *fields in rows for field in (mark, *fields) for name in field.split(" ")]
     assert {len(row) for row in rows} == {9} and all(
         re.fullmatch("-|[A-Z_]+[A-Za-z0-9_]*|_step", name) for name in names
     )
+    (asked,) = re.findall(r"\[\[ \$_step && ! (\S+) ]]", scripts["lib/ranks.bash"])
+    assert asked == "".join(f"${{{row[0]}-}}" for row in rows[:4])  # the launchers that a task may have started
 
 
 @pytest.mark.parametrize(
