@@ -291,7 +291,15 @@ SCRIPTS = [
     ("-A account -p partition --qos=[gpu]", "", ["bad-value"] * 3),
     ("-A projecta -p project -C [v100]", "", []),
     ("-A pi-[cnetid]\n#SBATCH -p", "", ["bad-value"] * 2),
-    ("--account=\n#SBATCH -D /path/x --qos=naiss-XXXX", "", ["bad-value"] * 3),
+    ("--account=\n#SBATCH -D /path/x --qos=naiss-XXXX", "", ["missing-option", "bad-value", "bad-value"]),
+    ("-p node_name", "", ["bad-value"]),
+    ("-p node", "", []),
+    ("-n 1\n#sbatch -n 1", "", []),
+    ("-n 1\n#sbatch -n 2", "", ["misspelt-directive"]),
+    ("-n 1", "./a '[training-dir]/x.tar'\n", ["placeholder"]),
+    ("-n 1", "./a 'x[file_name]' [CHAIN_DIR]\n", []),
+    ("-n 1", "if then\n./a <the input> <the output>\n", ["syntax"]),
+    ("-n 1", "./a <the input>\n./a <the output>\n", ["syntax", "syntax"]),
     ("-n 2 -A ACCOUNT -p PARTITION -w NODELIST -t TIME", "", []),
     ("-N 2 -c 1", "./a.out\n", ["idle-tasks"]),
     ("-N 2 -c 1", "echo $SLURM_JOB_NODELIST\nbowtie2 -x a b\n", ["idle-tasks"]),
@@ -303,6 +311,26 @@ SCRIPTS = [
 def test_a_script_for_any_machine(asked: str, line: str, rules: list[str]) -> None:
     script = f"#!/bin/bash\n#SBATCH {asked}\n{line}"
     assert [fault.rule for fault in lint_job(script, site("generic"))] == rules
+
+
+@pytest.mark.parametrize(
+    ("line", "cure"),
+    [
+        ("conda activate a", 'Write eval "$(conda shell.bash hook)" above it.'),
+        ("mamba activate a", 'Write eval "$(conda shell.bash hook)" above it, and conda activate.'),
+        ("micromamba activate a", 'Write eval "$(micromamba shell hook --shell bash)" above it.'),
+        ("cp a b$SLURM_JOB_ID_0", "Write ${SLURM_JOB_ID}_0."),
+        ("cp a b$SLURM_JOBID_", "Write ${SLURM_JOBID}_."),
+        ("cp a b$SLURM_JOB_IDD", "Write $SLURM_JOB_ID."),
+        (
+            'bash -c "one \\\n  --config your_config.yaml and many more words, so that not all is shown"',
+            "Write the value itself, here and below.",
+        ),
+    ],
+)
+def test_a_cure_that_works(line: str, cure: str) -> None:
+    script = f"#!/bin/bash\n#SBATCH -n 1\n{line}\n"
+    assert [fault.cure for fault in lint_job(script, site("generic"))] == [cure]
 
 
 @pytest.mark.parametrize(("line", "rules"), COMMAND_LINES)
@@ -321,6 +349,9 @@ def test_a_script_with_a_single_directive_or_none() -> None:
     assert [fault.rule for fault in lint_job(merged, site("generic"))] == ["no-shebang", "syntax"]
     for asked, rule in (("# SBATCH -t 1", "misspelt-directive"), ("#SBATCH --gpus-per-task=1", "contradiction")):
         assert [fault.rule for fault in lint_job(f"#!/bin/bash\n{asked}\n", site("generic"))] == [rule]
+    notes = "some notes\n#SBATCH -n 1\n"
+    assert [fault.rule for fault in lint_job(notes, site("generic"))] == ["no-shebang"]
+    assert lint_job("#!/bin/bash\nscreen -S work srun --pty bash\n", site("generic")) == ()  # on a login node
     writer = "cat >x.sh <<EOF\n#SBATCH -N 2\nEOF\n#SBATCH -N 2\n"
     line = 'cd "$(dirname "${BASH_SOURCE[0]}")"\n'
     assert lint_job(f"#!/bin/bash\n{line}{writer}", site("lumi")) == ()

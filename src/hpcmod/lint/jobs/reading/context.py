@@ -103,8 +103,8 @@ class ScriptContext:
     @cached_property
     def names(self) -> set[str]:
         """Return the names of all variables that the script sets, in any way."""
-        names = {variable.name for variable, _ in self.settings}
-        names |= {name for call in self.calls for name in call.exports}
+        exported = {name for call in self.calls for name in call.exports}
+        names = {variable.name for variable, _ in self.settings} | exported
         for call in self.calls:
             words = [word.plain for word in call.words]
             if words[0] == "for":

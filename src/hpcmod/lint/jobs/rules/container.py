@@ -17,8 +17,8 @@ _BINDS = ("SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAIN
 _DEFAULT = r"\$\{[^}]{0,200}\}"
 _NO_GPU = TOOLS | {"pip", "pip3", "huggingface-cli", "hf", "samtools"}
 _INSTALLS = re.compile(
-    r"(?:\S*python[\d.]* -m )?(?:pip[\d.]* install(?! (?:-e |--editable )?[./]| (?:(?:-U|--upgrade) )?pip(?: --user)?$)"
-    r"|(?:conda|mamba|micromamba) (?:env )?(?:install|create))\b"
+    r"(?:\S*python[\d.]* -m )?(?:pip[\d.]* install(?! (?:-e |--editable )?(?:[./]|dist/)| (?:(?:-U|--upgrade) )?pip"
+    r"(?: --user)?$)|(?:conda|mamba|micromamba) (?:env )?(?:install|create))\b"
 )
 _WORKS = r"^(?:python[\d.]*|torchrun|accelerate|deepspeed)\b(?!.* (?:-c|--version)\b).*\.py\b"
 _OF_ITS_OWN = r"TMP|/tmp|--no-index|mktemp|container-image|setup\.py|-m venv|virtualenv"
@@ -73,9 +73,8 @@ def rule_runtime_not_loaded(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_literal_sif(job: ScriptContext) -> Iterator[Fault]:
-    for image, _ in job.images:
-        if re.match(r"'\$\{?SIF", image.text):
-            yield image.line, "the variable is not expanded in single quotes", 'Write "$SIF".'
+    for image in (image for image, _ in job.images if re.match(r"'\$\{?SIF", image.text)):
+        yield image.line, "the variable is not expanded in single quotes", 'Write "$SIF".'
 
 
 def rule_not_an_image(job: ScriptContext) -> Iterator[Fault]:
@@ -124,10 +123,7 @@ def rule_install_in_job(job: ScriptContext) -> Iterator[Fault]:
         elsewhere = re.search(r" (?:--target|--prefix|--user|-t)(?: |$)", call.arguments())
         writable = call.flags & {"overlay", "writable"}
         if call.container and installs and not writable and (call.srun is not None or not elsewhere):
-            many = (job.ranks(call) or 1) if call.srun is not None else 1
             problem = "the image is read-only: pip install fails in it, or writes to the home directory"
-            if many > 1:
-                problem = f"{many} tasks run pip install at the same time, in a read-only image or one home directory"
             cure = "Install packages once, before the job: `hpcmod add`, or your own venv."
             yield call.program[0].line, problem, cure
 
@@ -171,8 +167,8 @@ def rule_tilde(job: ScriptContext) -> Iterator[Fault]:
         in_word = r"--[\w-]+=[\"']?~/|[\"']~/|[^~=\s\"']+:~/" if call.container else r"[\"']~/"
         for word in call.words if call.container or call.name in TOOLS else ():
             if re.match(in_word, word.text):
-                cure = f"Write {word.text.replace('~', '$HOME', 1)}."
-                yield word.line, "bash expands ~ only at the beginning of a word", cure
+                right = word.text.replace("~", "$HOME", 1)
+                yield word.line, "bash expands ~ only at the beginning of a word", f"Write {right}."
         for name, value in re.findall(r"^(\w+)=([\"']~/.*)", call.words[0].text) if not call.program else ():
             if re.search(rf"^(?!.*\beval\b).*\$\{{?{name}\b", job.body, re.MULTILINE):
                 yield call.line, f"{name}: bash does not expand ~ in quotes", f'Write {name}="$HOME{value[2:]}'
@@ -199,9 +195,8 @@ def rule_no_gpu_flag(job: ScriptContext) -> Iterator[Fault]:
 def rule_wrong_gpu_flag(job: ScriptContext) -> Iterator[Fault]:
     vendor = job.site.gpu.vendor
     wrong = {"amd": "nv", "nvidia": "rocm"}.get(vendor)
-    for call in job.calls:
-        if wrong in call.flags:
-            yield call.line, f"--{wrong}, but the GPUs of {job.site.name} are made by {vendor}", "Remove it."
+    for call in (call for call in job.calls if wrong in call.flags):
+        yield call.line, f"--{wrong}, but the GPUs of {job.site.name} are made by {vendor}", "Remove it."
 
 
 def rule_clean_environment(job: ScriptContext) -> Iterator[Fault]:

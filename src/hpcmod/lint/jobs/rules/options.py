@@ -28,7 +28,7 @@ _LEFT = re.compile(
     r"change_?me|fixme|placeholder|\w+_of_your_choice|(?:insert|enter|replace)_(?:your|here)\w*|[_-]here\b|"
     r"(?<![a-z\d])[a-z]?x{3,}(?![a-z\d])|(?<!\w)/path(?:/to)?(?=/|$)"
 )
-_NAMES = {"account": r"account|project|allocation|def-\w*user", "partition": "partition", "qos": "qos"}
+_NAMES = {"account": r"account|project|allocation|def-\w*user", "partition": "partition|node(?=_?name)", "qos": "qos"}
 _CALLED = r".*\[[a-z].*|(?:(?:my|an?|some)[_-]?)?(?:{})(?:[_-]?(?:name|id|code|string|number))?"
 """An account or a partition that is only called so."""
 _FREE = {"job-name", "comment", "mail-user"}
@@ -88,8 +88,6 @@ def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
             yield option.line, problem, "Add the value, or remove the line."
         elif problem and not _FILLED_IN.search(line) and "=" not in option.value.removeprefix("gpu="):
             yield option.line, f"--{option.name}={option.value}{problem}", f"Write {right}."
-        elif not option.value and option.name in _NAMES:
-            yield option.line, f"--{option.name} has no value, which is still to be written", "Write it."
         elif option.name not in _FREE and not _FILLED_IN.search(line):
             named = option.value.rpartition("/")[0] if option.name in ("output", "error") else option.value
             called = option.name in _NAMES and re.fullmatch(_CALLED.format(_NAMES[option.name]), named, re.IGNORECASE)
@@ -213,16 +211,15 @@ def rule_too_many_cpus(job: ScriptContext) -> Iterator[Fault]:
         unknown = job.option("ntasks", call=call) and not (job.number("nodes", call=call) and job.ranks(call))
         second_threads = call is not None and ranks != kind.gpus  # a step may use them, but not for one rank per GPU
         if option and each * ranks > most and not unknown and not second_threads:
-            asked = f"{ranks} tasks with {each} CPUs make {each * ranks}"
-            problem = f"{asked}; a job may use {most} of a node of type {kind.name}"
+            asked = each * ranks
+            problem = f"{ranks} tasks with {each} CPUs make {asked}; a job may use {most} of a node of type {kind.name}"
             cure = f"Write --cpus-per-task={most // ranks}." if ranks <= most else "Request fewer tasks."
             yield option.line, problem, cure
             return
 
 
 def rule_no_shebang(job: ScriptContext) -> Iterator[Fault]:
-    merged = job.script.lines[0].startswith("<<<<<<<") and "#SBATCH" in job.text
-    if (job.script.options or merged) and not job.script.lines[0].startswith("#!"):
+    if (job.script.options or job.script.late) and not job.script.lines[0].startswith("#!"):
         yield 1, "the first line does not name a shell: sbatch refuses the script", "Begin with #!/bin/bash."
 
 
@@ -234,19 +231,20 @@ def rule_line_end(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_late_directive(job: ScriptContext) -> Iterator[Fault]:
     writes = any("#SBATCH" in document.text for call in job.calls for document in call.documents)
-    for number in () if writes and not job.script.options else job.script.late[:1]:  # a generator of batch scripts
+    top = job.script.options or job.script.lines[0].startswith("#!")  # otherwise no-shebang tells it
+    for number in () if not top or (writes and not job.script.options) else job.script.late[:1]:  # a generator
         above = "\n".join(job.script.lines[: number - 1])
         opened = {match[1]: above[match.end() :] for match in _DOCUMENT.finditer(above)}  # missed by the grammar
         closed = all(re.search(rf"^\s*{end}$", rest, re.MULTILINE) for end, rest in opened.items())
         if closed and not _TEMPLATE.search(above):
             problem = "sbatch stops reading #SBATCH at the first command: options here and below do nothing"
-            yield number, problem, "Move them to the other #SBATCH lines."
+            yield number, problem, f"Move them {'to the other #SBATCH lines' if job.script.options else 'above it'}."
 
 
 def rule_misspelt_directive(job: ScriptContext) -> Iterator[Fault]:
     for number, line in enumerate(job.script.lines, 1):
         wrong = _MISSPELT.match(line) or (not job.script.options and _APART.match(line))
-        if wrong and number not in job.script.documents:
+        if wrong and f"#SBATCH{line[7:]}" not in job.script.lines and number not in job.script.documents:
             yield number, "for sbatch this is a comment", "Begin the line with #SBATCH; to switch it off, ##SBATCH."
 
 
@@ -283,6 +281,9 @@ def rule_missing_option(job: ScriptContext) -> Iterator[Fault]:
             variable = {"time": "TIMELIMIT"}.get(name, name.upper())
             problem = f"--{name} is missing, which {job.site.name} requires for every job"
             yield 1, problem, f"Add #SBATCH --{name}=..., or export SBATCH_{variable}."
+    for option in (option for option in job.script.options if option.name in _NAMES and not option.value):
+        if f"{option.name}=" in job.script.lines[option.line - 1]:
+            yield option.line, f"--{option.name} has no value, which is still to be written", "Write it."
 
 
 def rule_no_gpus(job: ScriptContext) -> Iterator[Fault]:
@@ -297,8 +298,7 @@ def rule_no_gpus(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_too_many_gpus(job: ScriptContext) -> Iterator[Fault]:
     kind, asked, option = job.node_type, job.gpus_per_node(), job.option(*GPU_OPTIONS)
-    has_gpus = any(kind.gpus for kind in job.site.nodes.types)
-    if kind and option and asked and has_gpus and asked > kind.gpus:
+    if kind and option and asked and asked > kind.gpus and any(each.gpus for each in job.site.nodes.types):
         problem = f"{asked} GPUs per node, but a node of type {kind.name} has {kind.gpus or 'none'}"
         cure = "Request more nodes instead" if kind.gpus else "Choose a partition that has GPUs"
         yield option.line, problem, f"{cure}: Slurm never starts this job."
@@ -312,8 +312,7 @@ def rule_cpus_per_gpu(job: ScriptContext) -> Iterator[Fault]:
     if dealt and (cpus == ratio or job.ranks_per_node() is None):
         return  # each has its GPU, or the shares are unknown
     if cpus < ratio * gpus // ranks:
-        asked = f"{cpus} CPUs for each of {ranks} tasks"
-        problem = f"{asked}, but {job.site.name} requires {ratio} for each of {gpus} GPUs"
+        problem = f"{cpus} CPUs for each of {ranks} tasks, but {job.site.name} requires {ratio} for each of {gpus} GPUs"
         yield option.line if option else 1, problem, f"#SBATCH --cpus-per-task={ratio * gpus // ranks}"
 
 

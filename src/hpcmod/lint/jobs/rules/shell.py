@@ -26,7 +26,8 @@ _PATH_LEFT = re.compile(
     r"/your[_-]?\w*\b[^\s\"':]*|(?<![\w.{$-])your_(?!own)\w+(?!\w*[=}])|(?-i:(?<![\w.{$-])YOUR[_-]?[A-Z]\w+(?!\w*[=}])|"
     r"(?<=/)(?:NETID|USERNAME|PROJECT_?(?:ID|NAME))(?=/|$)|CHANGE_?ME|REPLACE[_-](?:ME|PWD)|\bPLACEHOLDER\b|\bFIXME\b|"
     r"INSERT_[A-Z_]+)|[_-]go(?:es)?[_-]here\b|(?<=/)x{3,}(?=/|$)|(?<=[/='\"])<[a-z][\w .-]*>(?=/)|/<[a-z][\w .-]*>|"
-    r"^\w+=[\"']<[a-z][\w ./-]*>[\"']$|\[(?:your|path|insert|user|project|name)[\w .-]*\]"
+    r"^\w+=[\"']<[a-z][\w ./-]*>[\"']$|\[(?:your|path|insert|user|project|name)[\w .-]*\]|"
+    r"(?-i:(?<![\w.}\]])\[[a-z]+(?:[-_ ][a-z]+)*[-_ ](?:dir(?:ectory)?|path|file|name|account)\])"
 )
 _OF_OPTIONS = {"SLURM_CPUS_PER_TASK", "SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_NODE", "SLURM_GPUS_PER_NODE"}
 _OF_SCRIPTS = re.compile(
@@ -52,11 +53,13 @@ _STARTS_NONE = re.compile(r"python[\d.]*|torchrun|Rscript|matlab|conda|deactivat
 
 
 def rule_syntax(job: ScriptContext) -> Iterator[Fault]:
-    for number, name in job.placeholders.items():
-        yield number, f"bash reads {name} as the name of a file to read", f"Replace {name}."
     line, message = job.script.error or (0, "")
+    stops = line and not {line, line - 1} & job.placeholders.keys()
+    for number, name in job.placeholders.items():
+        if not stops or number < line:
+            yield number, f"bash reads {name} as the name of a file to read", f"Replace {name}."
     is_template = re.search(r"%\(\w+\)\d*[sd]", "".join(job.script.lines[line - 1 : line]))
-    if line and not {line, line - 1} & job.placeholders.keys() and not is_template:
+    if stops and not is_template:
         yield line, f"bash stops here: {message}", "Fix it: bash runs nothing of what follows."
     for call in () if job.script.error else job.own:
         if re.match(r"(\"\"\"|''')\n", call.words[0].text):
@@ -69,9 +72,10 @@ def rule_syntax(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_placeholder(job: ScriptContext) -> Iterator[Fault]:
     calls = (call for call in job.own if call.name not in _SHOWS and call.line not in job.placeholders)
-    words = [word for call in calls for word in call.words]
-    for word in [word for word in words if _PATH_LEFT.search(word.text) and not re.search(r"\$\(|`", word.text)][:1]:
-        yield word.line, f"{word.text[:60]} is still to be replaced", "Write the value itself, here and below."
+    words = [word for call in calls for word in call.words if not re.search(r"\$\(|`", word.text)]
+    for word, left in [(word, match) for word in words if (match := _PATH_LEFT.search(word.text))][:1]:
+        shown, line = left[0] if len(word.text) > 60 else word.text, word.line + word.text[: left.start()].count("\n")
+        yield line, f"{shown} is still to be replaced", "Write the value itself, here and below."
 
 
 def rule_lost_continuation(job: ScriptContext) -> Iterator[Fault]:
@@ -137,7 +141,8 @@ def rule_slurm_variable(job: ScriptContext) -> Iterator[Fault]:
             yield line, f"Slurm sets ${name} only with --{option}: it is empty", f"Add #SBATCH --{option}=NUMBER."
         own = name in VARIABLES or re.match("SLURM_SPANK|.*_HET_|(?![A-Z]?S[LURM]{3,4}_)", name)
         if not own and not job.sources and (near := get_close_matches(name, VARIABLES, 1, 0.8)):
-            yield line, f"Slurm does not set ${name}, so it is empty", f"Write ${near[0]}."
+            right = f"${{{near[0]}}}{name[len(near[0]) :]}" if name.startswith(f"{near[0]}_") else f"${near[0]}"
+            yield line, f"Slurm does not set ${name}, so it is empty", f"Write {right}."
 
 
 def rule_not_exported(job: ScriptContext) -> Iterator[Fault]:
@@ -170,8 +175,9 @@ def rule_conda_activate(job: ScriptContext) -> Iterator[Fault]:
     loads = [name for _, name in job.loads if _BRINGS_CONDA.search(name)]
     calls = [call for call in job.own if re.match(r"(?:conda|mamba|micromamba) activate\b", call.arguments())]
     for call in calls[:1] if job.script.options and not reads and not loads else ():
-        problem = "conda activate is a function of interactive shells, which a batch script does not have"
-        yield call.line, problem, 'Write eval "$(conda shell.bash hook)" above it.'
+        problem = f"{call.name} activate is a function of interactive shells, which a batch script does not have"
+        hook = "micromamba shell hook --shell bash" if call.name == "micromamba" else "conda shell.bash hook"
+        yield call.line, problem, f'Write eval "$({hook})" above it{", and conda activate" * (call.name == "mamba")}.'
 
 
 def rule_lost_status(job: ScriptContext) -> Iterator[Fault]:
@@ -189,7 +195,7 @@ def rule_no_terminal(job: ScriptContext) -> Iterator[Fault]:
         shell = call.container is not None and call.container.verb == "shell"
         reads = call.srun or call.program or call.documents or re.search("[<|]", job.script.lines[call.line - 1])
         interactive = shell or re.fullmatch(r"(?:\S*/)?\w*sh(?: -[il]+)*", call.arguments())
-        if (call.of_srun("pty") and interactive) or (shell and job.script.options and not reads):
+        if (call.of_srun("pty") and interactive and job.script.options) or (shell and job.script.options and not reads):
             yield call.line, "this shell ends at once: a job has no terminal", "Run it in an allocation of salloc."
         elif call.name == "salloc":
             yield call.line, "salloc in a batch script waits for a second allocation", "Remove it: the job has one."
