@@ -181,6 +181,20 @@ def test_a_failed_check_publishes_nothing_and_trials_are_hidden(site: Site, imag
     assert (site.top / "seen").read_text() == ""
 
 
+def test_a_failed_check_keeps_what_undo_brings_back(site: Site, images: list[Path]) -> None:
+    site.publish(images[0], "1.0", "--command", "hello=/bin/echo")
+    record = site.catalogue / "records/Toy/1.0.json"
+    text = record.read_text()
+    record.unlink()  # restored from the journal: nothing of it is lost
+    done = site.publish(images[0], "1.0")
+    assert (done.returncode, f"restored from the journal: {record}" in done.stderr) == (0, True)
+    assert record.read_text() == text
+    site.does("catalogue", "undo")
+    assert site.publish(images[0], "1.0", "--check", "false").returncode == 1
+    site.does("catalogue", "undo", "2")
+    assert site.user("module load Toy; hello again").stdout == "again\n"
+
+
 def test_a_dry_run_prints_the_complete_plan_and_does_nothing(site: Site, images: list[Path]) -> None:
     before = site.files()
     words = ("publish", images[0], "--name", "Toy", "--version", "1.0-cpu", "--alias", "new", "--check", PRINTS)

@@ -15,19 +15,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.catalogue.records.index import INDEX, PACKAGES, write_index
-from hpcmod.catalogue.records.journal import append_change, last_change
+from hpcmod.catalogue.records.journal import append_change, last_change, read_journal
 from hpcmod.catalogue.records.sharing import check_writable, file_mode, shared
-from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.records.store import RESTORE, Catalogue
 from hpcmod.catalogue.storage.trash import Move, move_to_trash, moves_out
-from hpcmod.catalogue.values.journal import Change, Records, make_edits
+from hpcmod.catalogue.values.journal import Change, Key, Records, make_edits, replay
 from hpcmod.catalogue.values.record import CatalogueRecord, check_record, record_json
 from hpcmod.catalogue.visible.modulefiles import update_visible
 from hpcmod.catalogue.visible.notices import write_notices
 from hpcmod.core.clock import now_text
-from hpcmod.core.errors import HpcmodError
+from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.lock import hold
 from hpcmod.core.log import Logger
+from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.json_form import json_form, parse_json
 
 _LOG = Logger(__name__)
@@ -198,6 +199,34 @@ def write_note(catalogue: Catalogue, verb: str, what: str, actor: Actor) -> None
     why = f"{actor.why}: {what}" if actor.why else what
     change = Change(last_change(catalogue.directory) + 1, now_text(), actor.who, verb, why, ())
     append_change(catalogue.directory, change, mode=file_mode(catalogue.directory))
+
+
+def find_lost(catalogue: Catalogue) -> dict[Key, CatalogueRecord | None]:
+    """Return the containers whose record is missing or damaged, with what the journal has; None if it lacks it."""
+    journal = replay(read_journal(catalogue.directory))
+    return {key: journal.get(key) for key in sorted({*journal, *catalogue.containers()}) if _is_lost(catalogue, key)}
+
+
+def _is_lost(catalogue: Catalogue, key: Key) -> bool:
+    try:
+        return catalogue.find(*key) is None
+    except BadInputError as err:
+        return err.cure == RESTORE  # not one of a later hpcmod, or that this user may not read
+
+
+def restore_lost(catalogue: Catalogue, actor: Actor) -> None:
+    """Write, within `changing`, records that are missing or damaged as the journal has them.
+
+    Raises BadInputError if the journal lacks one.
+    """
+    for key, record in find_lost(catalogue).items():
+        path = catalogue.record_path(*key)
+        if record is None:
+            again = f"rm {sh_word(str(path))}; then publish its image again, with the options of then"
+            raise BadInputError(f"{path}: damaged, and not in the journal", f"Restore it from a backup; or: {again}")
+        catalogue.tree.make_directory(path.parent)
+        catalogue.tree.write(path, record_json(record), mode=file_mode(catalogue.directory))
+        actor.tell(f"restored from the journal: {path}")
 
 
 def refresh_index(catalogue: Catalogue, actor: Actor) -> None:

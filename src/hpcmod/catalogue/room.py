@@ -48,7 +48,10 @@ ROOM = Room(
             "retire": ("cli.lifecycle:retire", "Block loading of a container, now or from a date."),
             "restore": ("cli.lifecycle:restore", "Return a deprecated or retired container to normal."),
             "journal": ("cli.catalogue:journal", "Show who changed what, when and why; the latest change last."),
-            "undo": ("cli.lifecycle:undo", "Undo a change of the catalogue: the latest, or the one with a number."),
+            "undo": (
+                "cli.lifecycle:undo",
+                "Undo a change of the catalogue: the latest that still stands, or the one with a number.",
+            ),
             "pin": ("cli.pin:pin_verb", "Write the digests of images into easyconfigs."),
             "refresh": (
                 "cli.refresh:refresh",
@@ -56,7 +59,7 @@ ROOM = Room(
             ),
             "rebuild": (
                 "cli.catalogue:rebuild",
-                "Regenerate modules, aliases, index and notices from the records; change nothing else.",
+                "Regenerate modules, aliases, index and notices from the records, and lost records from the journal.",
             ),
             "verify": (
                 "cli.verify:verify",

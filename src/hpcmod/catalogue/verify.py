@@ -30,12 +30,12 @@ IMAGE = "image"
 
 
 def find_removed(catalogue: Catalogue, record: CatalogueRecord) -> list[str]:
-    """Return which files of a container were removed, without which it cannot become visible."""
+    """Return which files of a container were removed or replaced, without which it cannot become visible."""
     kept = kept_directory(catalogue, record)
     modules = [kept / name for name in KEPT_MODULE.values()]
-    missing = [
-        str(path) for path in (catalogue.images / record.sif, software_of(catalogue, record)) if not path.exists()
-    ]
+    image, software = catalogue.images / record.sif, software_of(catalogue, record)
+    is_here = image.is_file() and image.stat().st_size == record.size
+    missing = [str(path) for path, found in ((image, is_here), (software, software.exists())) if not found]
     return missing + ([] if any(path.is_file() for path in modules) else [str(kept)])
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpcmod.catalogue.change import Actor, changing, commit
+from hpcmod.catalogue.change import Actor, changing, commit, find_lost
 from hpcmod.catalogue.records.sharing import find_private
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.storage.trash import check_removable, delete_trash
@@ -19,12 +19,13 @@ from hpcmod.catalogue.values.advisory import seconds_of
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.values.usage import Count, add_up
 from hpcmod.catalogue.visible.kept import rendering_name
-from hpcmod.core.errors import LackingError
+from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.lock import read_holder
 from hpcmod.images import Sif
 
 _DAY = 86400.0
+_REBUILD = "hpcmod catalogue rebuild"
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,12 @@ def find_unused(catalogue: Catalogue, *, days: float, now: float) -> list[Unused
     """Return what is not needed, or has not been used for some days.
 
     `now`: Seconds since 1970.
+
+    Raises BadInputError if the record of a published container is missing or damaged.
     """
+    for name, version in find_lost(catalogue):
+        path = catalogue.record_path(name, version)
+        raise BadInputError(f"{path} is lost, so gc would remove what users load", f"Restore it: {_REBUILD}")
     links: dict[tuple[int, int], int] = {}
     found = reversed(list(_find(catalogue, days=days, now=now)))  # the first name of a file has its size
     return [_with_size(catalogue, unused, links) for unused in found][::-1]

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from hpcmod.catalogue.admin.move import check_target, move_catalogue
-from hpcmod.catalogue.change import changing, refresh_index
+from hpcmod.catalogue.change import changing, refresh_index, restore_lost
 from hpcmod.catalogue.cli.options import catalogue_option, changing_options, make_actor, open_catalogues
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.sharing import make_catalogue
@@ -73,7 +73,7 @@ def init(directory: Path, name: str, group: str, count_use: bool | None, site: s
 @catalogue_option
 @json_option(CatalogueDirectory)
 def rebuild(directory: Path | None, as_json: bool) -> None:
-    """Regenerate modules, aliases, index and notices from the records; change nothing else.
+    """Regenerate modules, aliases, index and notices from the records, and lost records from the journal.
 
     \b
     Example:
@@ -81,6 +81,7 @@ def rebuild(directory: Path | None, as_json: bool) -> None:
     """
     catalogue, actor = open_catalogues(directory)[0], make_actor()
     with changing(catalogue, actor):
+        restore_lost(catalogue, actor)
         refresh_index(catalogue, actor)
     if as_json:
         print_json(CatalogueDirectory(catalogue.directory))

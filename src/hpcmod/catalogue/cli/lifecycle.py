@@ -187,7 +187,7 @@ def restore(flags: LifecycleFlags) -> None:
 @changing_options(CatalogueChange)
 @with_flags(UndoFlags)
 def undo(flags: UndoFlags) -> None:
-    """Undo a change of the catalogue: the latest, or the one with a number.
+    """Undo a change of the catalogue: the latest that still stands, or the one with a number.
 
     Changes by `gc` and `advisory refresh` cannot be undone.
 

@@ -13,19 +13,23 @@ import click
 from hpcmod.catalogue.cli.containers import complete_container
 from hpcmod.catalogue.cli.options import catalogue_option, open_catalogues
 from hpcmod.catalogue.finding.find import choose_records
+from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.sharing import may_give_to
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.modes import UNPROVEN, WrongMode, find_wrong_modes
 from hpcmod.catalogue.storage.modes import fix_modes as set_modes
+from hpcmod.catalogue.values.journal import replay
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.core.cli.findings import Findings, show_findings
 from hpcmod.core.cli.output import json_option
+from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.fs.ownership import user_name
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 
 _SHOWN = 20  # wrong modes listed individually
+_REBUILD = "hpcmod catalogue rebuild"
 
 
 @click.command()
@@ -99,7 +103,36 @@ def _setting(wrong: list[WrongMode]) -> str:
     return " && ".join(" ".join((command, *paths)) for command, paths in files.items())
 
 
+def _check_records(catalogue: Catalogue) -> Iterator[Finding]:
+    """Compare each record with the journal, which has every change of it."""
+    try:
+        journal = replay(read_journal(catalogue.directory))
+    except BadInputError as err:
+        yield Finding(FAIL, "journal", err.message, err.cure)
+        return
+    for key in sorted({*journal, *catalogue.containers()}):
+        path, wanted, subject = catalogue.record_path(*key), journal.get(key), f"{'/'.join(key)} record"
+        try:
+            found = catalogue.find(*key)
+        except BadInputError as err:
+            yield Finding(FAIL, "record", err.message, err.cure, subject=subject)
+            continue
+        if found is None:
+            yield Finding(FAIL, "record", f"{path} is missing", f"Restore it: {_REBUILD}", subject=subject)
+        elif wanted and found != wanted:
+            cure = f"Restore what the journal has: rm {sh_word(str(path))}; {_REBUILD}"
+            yield Finding(FAIL, "record", f"{path} is not as published", cure, subject=subject)
+
+
 def _check_containers(catalogue: Catalogue, names: tuple[str, ...], *, images: bool) -> Iterator[Finding]:
-    for record in choose_records(catalogue, names):
+    lost = list(_check_records(catalogue))
+    yield from lost
+    try:
+        chosen = choose_records(catalogue, names)
+    except HpcmodError:
+        if not lost:
+            raise
+        chosen = [record for record in catalogue.readable_records() if not names and record.state != "retired"]
+    for record in chosen:
         for finding in verify_container(catalogue, record, images=images):
             yield replace(finding, subject=f"{record.module} {finding.subject}")

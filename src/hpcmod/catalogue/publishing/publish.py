@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpcmod.catalogue.change import Actor, changing, commit
+from hpcmod.catalogue.change import Actor, changing, commit, restore_lost
 from hpcmod.catalogue.publishing.candidate import Candidate, Request
 from hpcmod.catalogue.publishing.publish_plan import (
     ALIAS,
@@ -55,12 +55,13 @@ def publish(catalogue: Catalogue, candidate: Candidate, request: Request, contex
     check_writable(catalogue)
     with shared(catalogue), _alone(stage, candidate, context.actor):
         with changing(catalogue, context.actor):  # finishes the change of a killed process
-            pass
+            restore_lost(catalogue, context.actor)
         plan = plan_candidate(stage, candidate, request, context)
+        undone = stage.kept.is_dir()  # a former publication, which undoing the undo brings back
         try:
             return _carry_out(plan, context)
         except BaseException:
-            if catalogue.find(candidate.name, candidate.version) is None:
+            if not undone and catalogue.find(candidate.name, candidate.version) is None:
                 _discard(stage, candidate)
             raise
         finally:

@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 from hpcmod.catalogue.values.journal import Change, parse_change, render_change
-from hpcmod.core.errors import NotFoundError
+from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.fs.beneath import closing
 from hpcmod.core.fs.copying import write_all_at
 from hpcmod.core.fs.reading import check_regular
 from hpcmod.core.fs.tree import Tree
+from hpcmod.core.text.quote import sh_word
 
 JOURNAL = "journal.jsonl"
 
@@ -22,8 +23,7 @@ def read_journal(directory: Path) -> tuple[Change, ...]:
 
     Raise BadInputError if a line is damaged.
     """
-    lines = enumerate(_read_lines(directory), 1)
-    return tuple(parse_change(line, f"{directory / JOURNAL}:{number}") for number, line in lines)
+    return tuple(_parse(directory, line, number) for number, line in enumerate(_read_lines(directory), 1))
 
 
 def find_change(directory: Path, number: int) -> Change:
@@ -37,7 +37,7 @@ def find_change(directory: Path, number: int) -> Change:
 def last_change(directory: Path) -> int:
     """Return the ID of the last change; 0 if there is none. Raise BadInputError if its line is damaged."""
     lines = _read_lines(directory)
-    return parse_change(lines[-1], str(directory / JOURNAL)).id if lines else 0
+    return _parse(directory, lines[-1], len(lines)).id if lines else 0
 
 
 def append_change(directory: Path, change: Change, *, mode: int) -> None:
@@ -58,6 +58,15 @@ def append_change(directory: Path, change: Change, *, mode: int) -> None:
             os.ftruncate(descriptor, end)
             err.filename = err.filename or str(path)
             raise
+
+
+def _parse(directory: Path, line: bytes, number: int) -> Change:
+    path = directory / JOURNAL
+    try:
+        return parse_change(line, f"{path}:{number}")
+    except BadInputError as err:
+        cure = f"Restore the file from a backup; or remove the line, and with it what it tells: sed -i {number}d"
+        raise BadInputError(err.message, err.cure or f"{cure} {sh_word(str(path))}") from err
 
 
 def _read_lines(directory: Path) -> list[bytes]:

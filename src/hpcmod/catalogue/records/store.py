@@ -26,6 +26,9 @@ CATALOGUE = "catalogue.json"
 
 FORMAT = 1
 
+RESTORE = "An admin of the catalogue can restore it from the journal: hpcmod catalogue rebuild"
+"""The cure for a damaged record."""
+
 _LIMIT = 1 << 20  # bytes of the file that identifies a catalogue
 
 
@@ -159,9 +162,7 @@ class Catalogue:
         except FileNotFoundError:
             return None
         except BadInputError as err:
-            again = "then publish its image again, with the --command, --check, --description and --alias of then"
-            cure = f"Restore that file from a backup; or: rm {sh_word(str(path))}; {again}"
-            raise BadInputError(err.message, err.cure or cure) from err
+            raise BadInputError(err.message, err.cure or RESTORE) from err
 
     def read(self, name: str, version: str) -> CatalogueRecord:
         """Return a record; raise NotFoundError if it does not exist."""

@@ -32,12 +32,18 @@ class Edit:
     before: Fields | None = None
     """Previous values of the changed fields; the complete record if it was removed; None if there was no record."""
     after: Fields | None = None
-    """New values of the same fields; for a new record, the fields that detect later changes; None if it was removed."""
+    """New values of the same fields; for a new record, all of them; None if it was removed."""
 
     @property
     def key(self) -> Key:
         """Return name and version."""
         return self.name, self.version
+
+    @property
+    def telling(self) -> Fields:
+        """Return the new values that detect later changes."""
+        after = self.after or {}
+        return after if self.before is not None else {field: after[field] for field in _TELLING if field in after}
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,7 @@ def _make_edit(key: Key, old: CatalogueRecord | None, new: CatalogueRecord | Non
     if new is None:
         return Edit(*key, before, None)
     if old is None:
-        return Edit(*key, None, {field: after[field] for field in _TELLING})
+        return Edit(*key, None, after)
     changed = [field for field in after if before[field] != after[field]]
     return Edit(*key, {field: before[field] for field in changed}, {field: after[field] for field in changed})
 
@@ -153,7 +159,7 @@ def _overlaps(edit: Edit, later: Edit) -> bool:
         return False
     if edit.after is None or later.after is None or later.before is None:
         return True
-    return bool(set(edit.after) & set(later.after))
+    return bool(set(edit.telling) & set(later.after))
 
 
 def _changed_since(change: Change, edit: Edit, by: str = "") -> BadInputError:
@@ -166,8 +172,19 @@ def _changed_since(change: Change, edit: Edit, by: str = "") -> BadInputError:
 def _check_unchanged(change: Change, edit: Edit, current: CatalogueRecord | None) -> None:
     values = _values(current)
     same = current is None if edit.after is None else current is not None
-    if not same or any(values.get(field) != value for field, value in (edit.after or {}).items()):
+    if not same or any(values.get(field) != value for field, value in edit.telling.items()):
         raise _changed_since(change, edit)
+
+
+def replay(journal: Iterable[Change]) -> dict[Key, CatalogueRecord]:
+    """Return the records that changes lead to, without those that an hpcmod before 1.0.0 published."""
+    found: dict[Key, Fields] = {}
+    for edit in (edit for change in journal for edit in change.edits):
+        found[edit.key] = {**(found.get(edit.key, {}) if edit.before is not None else {}), **(edit.after or {})}
+        if edit.after is None:
+            del found[edit.key]
+    complete = {key: values for key, values in found.items() if "name" in values}
+    return {key: parse_record(json.dumps(values).encode(), "journal") for key, values in complete.items()}
 
 
 def _values(record: CatalogueRecord | None) -> dict[str, Any]:

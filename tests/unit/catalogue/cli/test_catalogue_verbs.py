@@ -93,6 +93,53 @@ def test_verify_notices_a_copy_and_rebuild_repairs_it(shop: Catalogue, tmp_path:
     assert str(tmp_path / "copy/software") in "".join(visible(Catalogue(tmp_path / "copy")).values())
 
 
+@pytest.mark.parametrize("text", ["", "{", None], ids=["emptied", "garbage", "deleted"])
+def test_rebuild_restores_a_lost_record_from_the_journal(shop: Catalogue, text: str | None) -> None:
+    path, before = shop.record_path("Toy", "1.0"), visible(shop)
+    record = path.read_bytes()
+    if text is None:
+        path.unlink()
+    else:
+        path.write_text(text)
+    for words in (("verify",), ("verify", "Toy/1.0")):
+        told = " ".join(call(shop.directory, *words).stdout.split())
+        assert f"fail Toy/1.0 record: {path}" in told and "hpcmod catalogue rebuild" in told
+    done = call(shop.directory, "gc", "--days", "0")
+    assert (done.exit_code, f"{path} is lost" in done.stderr) == (2, True)
+    assert f"restored from the journal: {path}" in call(shop.directory, "rebuild").stderr
+    assert (path.read_bytes(), visible(shop)) == (record, before)
+    assert "record: " not in " ".join(call(shop.directory, "verify").stdout.split())
+
+
+def test_a_record_that_was_changed_by_hand_is_told_and_restored(shop: Catalogue) -> None:
+    path = shop.record_path("Toy", "1.0")
+    record = path.read_text()
+    path.write_text(record.replace('"size": ', '"size": 1'))
+    told = " ".join(call(shop.directory, "verify").stdout.split())
+    assert f"fail Toy/1.0 record: {path} is not as published" in told
+    subprocess.run(["bash", "-c", f"rm {path}"], check=True)
+    call(shop.directory, "rebuild")
+    assert path.read_text() == record
+
+
+def test_what_the_journal_lacks_is_told(shop: Catalogue) -> None:
+    """An hpcmod before 1.0.0 wrote three fields of a new record."""
+    journal = shop.directory / "journal.jsonl"
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    for edit in (edit for line in lines for edit in line["edits"] if edit["before"] is None):
+        edit["after"] = {name: edit["after"][name] for name in ("sha256", "state", "aliases")}
+    journal.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert "record: " not in " ".join(call(shop.directory, "verify").stdout.split())
+    path = shop.record_path("Toy", "1.0")
+    path.write_text("{")
+    done = call(shop.directory, "rebuild")
+    assert (done.exit_code, f"or: rm {path}; then publish its image again" in done.stderr) == (2, True)
+    journal.write_text(journal.read_text() + "{g\n")
+    for words in (("verify",), ("rebuild",), ("journal",)):
+        done = call(shop.directory, *words)
+        assert f"sed -i {len(lines) + 1}d {journal}" in " ".join(f"{done.stdout}{done.stderr}".split())
+
+
 def test_move_prints_the_new_path_and_the_remaining_steps(shop: Catalogue, tmp_path: Path) -> None:
     assert call(shop.directory, "move", str(tmp_path / "new"), "--dry-run").stdout == f"{tmp_path / 'new'}\n"
     assert not (tmp_path / "new").exists()

@@ -201,7 +201,7 @@ def test_a_damaged_record_is_reported_and_hides_no_other(catalogue: Catalogue, t
     assert having(index, "flash-attn") == ["PyTorch/2.10.0 flash_attn 2.8"]
     with pytest.raises(BadInputError) as raised:
         tuple(catalogue.records())
-    assert raised.value.cure.count(f"rm {catalogue.record_path('vLLM', '0.9')}") == ("99" not in text)
+    assert ("catalogue rebuild" in raised.value.cure) == ("99" not in text)
 
 
 @pytest.mark.parametrize("place", ["vLLM/0.9.json", "vLLM", "."])
