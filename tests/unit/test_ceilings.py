@@ -1,12 +1,14 @@
-"""The number of lines of each part of the project, which only falls.
+"""The most lines that each part of the project may have.
 
-A part that has become smaller gets a lower ceiling: the test prints it. To raise one, write beside it the reason and
-what went for it (CONTRIBUTING.md). The numbers are those of 1.0.0; reasons stay until the next release.
+A ceiling is the next multiple of 50 (of 10 below 500 lines): room for a word or a fact, not for a capability. A part
+that has become smaller gets a lower one. To raise one, write above it what the lines bring and what went for them,
+until the next release. Facts of machines and generated text do not count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -15,43 +17,43 @@ from tests.stack import CHECKOUT
 
 CEILINGS = {
     "src/hpcmod": 5,
-    "src/hpcmod/core": 5455,  # tables of a profile that are false, and of one line a row; sums of provenance files
-    "src/hpcmod/machine": 4348,  # launchers that lint asked for in two places; whole tables removed
-    "src/hpcmod/images": 9964,  # trust checked by dry runs
-    "src/hpcmod/modules": 5468,  # doctor asks eb as install does; packages that a job chooses; own commands; no state
-    "src/hpcmod/compat": 3439,
-    "src/hpcmod/catalogue": 12571,  # what a group may see; cures; publishing again; damaged catalogues; lost records
-    "src/hpcmod/jobs": 3454,  # packages in scripts; what --rerun and --salloc follow, write and refuse; own copies
-    "src/hpcmod/doctor": 1903,  # doubtful values of new profiles
-    "src/hpcmod/packages": 6984,  # undo of --use and rebase, states that hide nothing, drop by path; readers; cures
-    "src/hpcmod/building": 2726,  # an image with a compression of your own is another one
-    "src/hpcmod/notebooks": 1231,  # Ctrl-C without a traceback
-    "src/hpcmod/runs": 7096,  # ranks of stacks without labels; refusals in any rank; requeued jobs
-    "src/hpcmod/lint": 2600,  # placeholders by their form, installs in jobs, more programs that run once
-    "src/hpcmod/importing": 2195,
-    "tests": 4925,  # a compiled Lmod, which takes 16 ms less in each of 4000 calls
-    "tests/bench": 1110,
-    "tests/corpora": 415,
-    "tests/e2e": 2825,  # an old job with a copy from a bundle
-    "tests/faults": 1845,
+    "src/hpcmod/core": 5500,
+    "src/hpcmod/machine": 2650,
+    "src/hpcmod/images": 10000,
+    "src/hpcmod/modules": 5500,
+    "src/hpcmod/compat": 3450,
+    "src/hpcmod/catalogue": 12600,
+    "src/hpcmod/jobs": 3500,
+    "src/hpcmod/doctor": 1950,
+    "src/hpcmod/packages": 7000,
+    "src/hpcmod/building": 2750,
+    "src/hpcmod/notebooks": 1250,
+    "src/hpcmod/runs": 7100,
+    "src/hpcmod/lint": 2600,  # not to be raised
+    "src/hpcmod/importing": 2200,
+    "tests": 4950,
+    "tests/bench": 1150,
+    "tests/corpora": 420,
+    "tests/e2e": 2850,
+    "tests/faults": 1850,
     "tests/fuzz": 700,
-    "tests/integration": 12528,  # verbs for a restricted image; packages published, in ~/.local; own commands
-    "tests/jobs": 2610,
-    "tests/logs": 1366,
-    "tests/lumi": 980,
-    "tests/planted": 205,
-    "tests/unit": 54679,  # placeholders and cures of lint; what an admin and a student met; lost records of a catalogue
-    "docs": 122,
-    "docs/examples": 516,
-    "docs/explanation": 1076,  # locks on full disks; how to add an option, a rule
-    "docs/how-to": 4345,  # what --rerun cannot change; eb in an environment; restricted and retired containers
-    "docs/reference": 1770,  # what a copy of conda-python-distributed leaves out
-    "docs/tutorial": 351,  # as docs/reference
-    "runscripts": 6536,  # what wrappers read only if needed is in files of its own; pip uninstall for ~/.local
-    "easyblocks": 609,
-    "easyconfigs": 2130,
-    "recipes": 1430,
-    "dev": 2829,  # how to run what --fast leaves out
+    "tests/integration": 12550,
+    "tests/jobs": 2000,
+    "tests/logs": 1400,
+    "tests/lumi": 1000,
+    "tests/planted": 210,
+    "tests/unit": 53250,
+    "docs": 130,
+    "docs/examples": 550,
+    "docs/explanation": 1100,
+    "docs/how-to": 4350,
+    "docs/reference": 1600,
+    "docs/tutorial": 360,
+    "runscripts": 6550,
+    "easyblocks": 650,
+    "easyconfigs": 2150,
+    "recipes": 1450,
+    "dev": 2850,
 }
 """Lines of each folder with all that is below it, except folders that have a line of their own."""
 
@@ -59,6 +61,12 @@ SLACK = 0.02
 """Share of its lines that a part may be below its ceiling: else each small change would have to lower it."""
 
 PICTURES = {".png", ".svg"}
+UNCOUNTED = (
+    "src/hpcmod/machine/sites/*.toml",
+    "tests/*/golden/*",
+    *(f"docs/reference/{name}.md" for name in ("compat-rules", "easyconfigs", "log-rules")),
+)
+"""Paths of facts about machines, and of text that the code makes."""
 
 
 def folders_without_ceiling() -> Iterator[str]:
@@ -73,8 +81,10 @@ def folders_without_ceiling() -> Iterator[str]:
 
 
 def is_counted(path: Path) -> bool:
-    """Return whether a path is a text file of the checkout."""
-    return path.is_file() and path.suffix not in PICTURES and "__pycache__" not in path.parts
+    """Return whether a path is a text file of the checkout that people write as code, tests or pages."""
+    name = path.relative_to(CHECKOUT).as_posix()
+    counted = not any(fnmatch(name, pattern) for pattern in UNCOUNTED)
+    return counted and path.is_file() and path.suffix not in PICTURES and "__pycache__" not in path.parts
 
 
 def lines_of(part: str) -> int:
@@ -90,12 +100,21 @@ def files_of(part: str) -> Iterator[Path]:
             yield path
 
 
+def ceiling_for(lines: int) -> int:
+    """Return the next multiple of 50; of 10 below 500 lines."""
+    step = 50 if lines >= 500 else 10
+    return -(-lines // step) * step
+
+
 @pytest.mark.parametrize("part", CEILINGS)
 def test_a_part_stays_below_its_ceiling(part: str) -> None:
     lines = lines_of(part)
-    assert lines <= CEILINGS[part], f"{part} grew to {lines} lines: say why beside its ceiling, and what went for it"
-    assert lines >= CEILINGS[part] * (1 - SLACK) - 20, f"{part} fell to {lines} lines: lower its ceiling to that"
+    edit = f'edit CEILINGS["{part}"] in tests/unit/test_ceilings.py to {ceiling_for(lines)}'
+    why = "and write above it what the lines bring and what went for them"
+    assert lines <= CEILINGS[part], f"{part} grew to {lines} lines: {edit}, {why}"
+    assert lines >= CEILINGS[part] * (1 - SLACK) - 50, f"{part} fell to {lines} lines: {edit}"
 
 
 def test_every_folder_has_a_ceiling() -> None:
-    assert list(folders_without_ceiling()) == []
+    missing = list(folders_without_ceiling())
+    assert not missing, f"add to CEILINGS in tests/unit/test_ceilings.py: {', '.join(missing)}"
