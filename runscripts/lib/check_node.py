@@ -202,7 +202,7 @@ def host_name():
 
 
 def gib(number):
-    return "%.1f GiB" % (number / float(1 << 30)) if number >= 1 << 30 else "%d MiB" % (number >> 20)
+    return "%.1f GiB" % (number / (1 << 30)) if number >= 1 << 30 else "%d MiB" % (number >> 20)
 
 
 def choose_node(asked):
@@ -223,8 +223,7 @@ def judge(facts, asked):
         share = facts["speed"]["share"] * 100
         yield "warn", "busy", "a process gets %d %% of a core: others use it, or a limit applies" % share
     for rule in (judge_binds, judge_image, judge_space, judge_memory, judge_cpus, judge_interfaces, judge_gpus):
-        for problem in rule(facts, asked, node):
-            yield problem
+        yield from rule(facts, asked, node)
 
 
 def judge_binds(facts, asked, node):

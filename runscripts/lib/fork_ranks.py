@@ -16,6 +16,7 @@ sitecustomize
 import array
 import errno
 import gc
+import marshal
 import os
 import resource
 import select
@@ -53,8 +54,6 @@ def say(text):
 
 
 def send(connection, value, descriptors=()):
-    import marshal
-
     body = marshal.dumps(value, 2)
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
     connection.sendmsg([struct.pack("!I", len(body))], rights)
@@ -63,8 +62,6 @@ def send(connection, value, descriptors=()):
 
 def receive(connection):
     """Return a value and descriptors; None and none at the end of the connection."""
-    import marshal
-
     descriptors = array.array("i")
     try:
         head, extra, _, _ = connection.recvmsg(4, socket.CMSG_SPACE(4 * DESCRIPTORS))
@@ -93,13 +90,13 @@ def is_peer_me(connection):
     return struct.unpack("3i", credentials)[1] == os.getuid()
 
 
-def place_of_socket(directory):
-    """Return the address of the socket in a private directory, short enough for any directory."""
+def open_place(directory):
+    """Open a private directory. -> it, the address of the socket in it, short enough for any directory, and a new socket"""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     facts = os.fstat(descriptor)
     if facts.st_uid != os.getuid() or stat.S_IMODE(facts.st_mode) & 0o077:
         raise PermissionError(errno.EPERM, "not a private directory", directory)
-    return descriptor, "/proc/self/fd/%d/ranks" % descriptor
+    return descriptor, "/proc/self/fd/%d/ranks" % descriptor, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 
 
 # The process of a task.
@@ -253,8 +250,7 @@ def start_parent(directory, size, preload, own, command):
 
 def listen(directory):
     """Return a socket that listens in the directory; it replaces that of an earlier run."""
-    descriptor, address = place_of_socket(directory)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    descriptor, address, listener = open_place(directory)
     try:
         os.unlink("ranks", dir_fd=descriptor)
     except FileNotFoundError:
@@ -283,8 +279,7 @@ def connect(directory, parent):
             open(os.path.join(directory, "refused"), "w").close()
         if os.path.exists(os.path.join(directory, "refused")):
             raise OSError("the container has not started the ranks")
-        descriptor, address = place_of_socket(directory)
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        descriptor, address, connection = open_place(directory)
         try:
             connection.connect(address)
             if not is_peer_me(connection):
@@ -514,16 +509,17 @@ class Parent:
             if self.refusal and os.fork():  # local rank 0 waits for its child to end: another process tells the tasks why
                 os._exit(0)
 
-    def refuse(self, task, reason):
-        """Let a task start without us; only local rank 0 says why that is so for all."""
-        task.answer("plain", "" if reason == self.refusal and task.facts["place"] else reason)
-        task.close()
+    def refuses(self, task, first, on_host=False):
+        """Let a task start without us if it must; only local rank 0 says why that is so for all."""
+        reason = self.refusal or find_difference(task.facts, first, on_host)
+        if reason:
+            task.answer("plain", "" if self.refusal and task.facts["place"] else reason)
+            task.close()
+        return reason
 
     def describe(self, task):
         """Run the run script as if this task had started a container; it describes the result."""
-        difference = self.refusal or find_difference(task.facts, self.leader, on_host=True)
-        if difference:
-            self.refuse(task, difference)
+        if self.refuses(task, self.leader, on_host=True):
             return
         process = self.fork(task)
         if process == 0:
@@ -557,9 +553,7 @@ class Parent:
     def start(self, task):
         """Fork the rank of a task. -> the task, in the new rank"""
         self.first = self.first or task.facts
-        difference = self.refusal or find_difference(task.facts, self.first)
-        if difference:
-            self.refuse(task, difference)
+        if self.refuses(task, self.first):
             return None
         process = self.fork(task)
         if process == 0:

@@ -97,8 +97,11 @@ check_options() {
   [[ ! ${_asked[profile-rank]} ]] || check_profile
   [[ ! ${_asked[profile-steps]} ]] || { is_number "${_asked[profile-steps]}" && [[ ${_asked[profiler]} == torch ]]; } ||
     refuse "--profile-steps is '${_asked[profile-steps]}', expected a number, with --profiler torch"
-  [[ ! ${_asked[ranks-per-node]} ]] || is_number "${_asked[ranks-per-node]}" ||
-    refuse "--ranks-per-node is '${_asked[ranks-per-node]}', which is not a number"
+  check_number ranks-per-node
+}
+
+check_number() { # OPTION
+  [[ ! ${_asked[$1]} ]] || is_number "${_asked[$1]}" || refuse "--$1 is '${_asked[$1]}', which is not a number"
 }
 
 check_ray_options() {
@@ -114,8 +117,7 @@ check_torchrun_options() {
     [[ ! ${_asked[$name]} || ${_asked[launcher]} == torchrun ]] || refuse "--$name needs --launcher torchrun"
   done
   [[ ${_asked[rdzv]:-static} == @(static|c10d) ]] || refuse "--rdzv is '${_asked[rdzv]}', expected static or c10d"
-  [[ ! ${_asked[max-restarts]} ]] || is_number "${_asked[max-restarts]}" ||
-    refuse "--max-restarts is '${_asked[max-restarts]}', which is not a number"
+  check_number max-restarts
   [[ ${_asked[tee]:-0} == [0-3] ]] || refuse "--tee is '${_asked[tee]}', expected 0 to 3: 1 stdout, 2 stderr, 3 both"
 }
 

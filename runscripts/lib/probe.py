@@ -36,7 +36,7 @@ def is_complete(name):
     return spec is not None and not getattr(spec, "_initializing", False)
 
 
-class Imports(object):
+class Imports:
     """Self times of imported packages, measured around the function that loads a module."""
 
     def __init__(self, loaded):
@@ -80,7 +80,7 @@ class Imports(object):
         return ", ".join("%s %.2f" % (name, took) for took, name in sorted(plain, reverse=True)[:MOST] if took >= 0.005)
 
 
-class Watch(object):
+class Watch:
     """What follows the import of torch, optimizer steps and the end of this process, but not of its children."""
 
     def __init__(self):

@@ -123,12 +123,13 @@ proc hpcmod::own_packages {container fits} {
     set file $place/[expr {$state eq "" ? "active-$fits.squashfs" : "states/$state-$fits.squashfs"}]
     if {[file isfile $file]} { return $file }
     set said ""
+    set fails "so no container will start; see: hpcmod packages"
     if {![file isdirectory $place/states]} {
-        if {!$is_path && $chosen ne "" && [exists HOME]} { set said "you have no set of packages `$name`, so no container will start; see: hpcmod packages" }
+        if {!$is_path && $chosen ne "" && [exists HOME]} { set said "you have no set of packages `$name`, $fails" }
     } elseif {![catch {file lstat $file found}]} {
-        set said "the file of your packages `$name` is missing, so no container will start; see: hpcmod packages --history"
+        set said "the file of your packages `$name` is missing, $fails --history"
     } elseif {$state ne ""} {
-        set said "your packages `$name` have no state $state that fits this image, so no container will start; see: hpcmod packages --history"
+        set said "your packages `$name` have no state $state that fits this image, $fails --history"
     } elseif {[llength [glob -nocomplain -directory $place -types {} -- active-*]]} {
         set said "your packages `$name` were made for another image, so they are off; to make them fit: hpcmod rebase"
     }

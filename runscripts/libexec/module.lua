@@ -24,7 +24,7 @@ if container.python then
     if not several then family(container.family) end
     local other = not several and os.getenv("_HPCMOD_PYTHON")
     if loading and other and other ~= this_module then
-        local its_family, its_module = string.match(other, "^(.*) (%S+)$")
+        local its_family, its_module = other:match("^(.*) (%S+)$")
         -- To swap modules of a family, Lmod loads the new one, unloads both, and loads the new one again. The first time,
         -- the variables still belong to the other module: do nothing, undo nothing (9.2.7: also then).
         if its_family == container.family and isloaded(its_module) then return end
@@ -37,9 +37,9 @@ if container.python and not state.SEVERAL then setenv("_HPCMOD_PYTHON", this_mod
 
 -- SIF, RUNSCRIPTS and CONTAINERROOT are of the container loaded last, all else is of the first; wrappers of the others
 -- replace it. _HPCMOD_ORDER_PATH: the last first; in fish, Lmod 9 joins only lists named ...PATH by colons.
-local others = {}
-local is_last = not unloading or string.match(os.getenv("_HPCMOD_ORDER_PATH") or "", "^[^:]*") == mark
-for name in string.gmatch(os.getenv("_HPCMOD_ORDER_PATH") or "", "[^:]+") do
+local order, others = os.getenv("_HPCMOD_ORDER_PATH") or "", {}
+local is_last = not unloading or order:match("^[^:]*") == mark
+for name in order:gmatch("[^:]+") do
     if name ~= mark then others[#others + 1] = name end
 end
 prepend_path("_HPCMOD_ORDER_PATH", mark)
@@ -54,7 +54,7 @@ local function share(name, value)
     if not others[1] then return override(name, value, "_HPCMOD_ORDER_PATH") end
     setenv(name, value)
     if not unloading then return end
-    local root = string.gsub(os.getenv("RUNSCRIPTS" .. others[1]) or "", "/runscripts$", "")
+    local root = (os.getenv("RUNSCRIPTS" .. others[1]) or ""):gsub("/runscripts$", "")
     local theirs = name == "CONTAINERROOT" and root or os.getenv(name .. others[1]) or ""
     variables.set_by_shell(name, theirs, "_HPCMOD_ORDER_PATH", table.concat(others, ":"), "_HPCMOD_NOTHING")
 end
@@ -95,7 +95,7 @@ for _, item in ipairs(container.keep_out) do
         before = isDir(place) and place
     end
     if unloading then before = os.getenv(note) or item.if_set and "" end
-    if before ~= "" and (unloading or not string.find(kept, " " .. name .. " ", 1, true)) then
+    if before ~= "" and (unloading or not kept:find(" " .. name .. " ", 1, true)) then
         local is_new = set_default_inside(name, item[2])
         if before then setenv(note, before) end
         if before and is_new then
@@ -112,9 +112,9 @@ end
 -- Binds
 
 local function destination(bind)
-    local source, rest = string.match((string.gsub(bind, "\\:", "\1")), "^([^:]*):?([^:]*)")
+    local source, rest = bind:gsub("\\:", "\1"):match("^([^:]*):?([^:]*)")
     local place = rest ~= "" and rest or source
-    return #place > 1 and (string.gsub(place, "/+$", "")) or place
+    return #place > 1 and (place:gsub("/+$", "")) or place
 end
 
 -- Return the user's entries of a pair of lists, each destination once, without those in taken.
@@ -143,11 +143,11 @@ end
 local ours, unbindable, linked, taken = {}, {}, {}, {}
 
 local function add_bind(binds, source, place, options)
-    if string.find(source, "[%c]") or string.find(source .. ":", "\\[:,]") then
-        unbindable[#unbindable + 1] = string.gsub(source, "%c", "?")
+    if source:find("[%c]") or (source .. ":"):find("\\[:,]") then
+        unbindable[#unbindable + 1] = source:gsub("%c", "?")
         return
     end
-    local function escaped(path) return (string.gsub(path, "[:,]", "\\%0")) end
+    local function escaped(path) return (path:gsub("[:,]", "\\%0")) end
     local text = escaped(source)
     if place or options then text = text .. ":" .. escaped(place or source) end
     if options then text = text .. ":" .. options end

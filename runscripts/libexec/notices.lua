@@ -4,29 +4,29 @@ local container, newest, is_file, message = ...
 local HEAD, LIMIT, MOST_STARS = "hpcmod-notices 1\n", 65536, 3
 
 local function matches(text, pattern)
-    local _, stars = string.gsub(pattern, "%*", "")
-    local form = string.gsub(string.gsub(string.gsub(pattern, "[^%w*?]", "%%%0"), "%*", ".*"), "%?", ".")
-    return stars <= MOST_STARS and string.find(text, "^" .. form .. "$") ~= nil
+    local _, stars = pattern:gsub("%*", "")
+    local form = pattern:gsub("[^%w*?]", "%%%0"):gsub("%*", ".*"):gsub("%?", ".")
+    return stars <= MOST_STARS and text:find("^" .. form .. "$") ~= nil
 end
 -- Return a version as a string that sorts correctly; 1.22.0 equals 1.22.
 local function sort_key(version)
-    local key = string.gsub(version, "%d+", function(digits) return string.rep("0", 12 - #digits) .. digits end)
-    while string.find(key, "%.000000000000$") do key = string.sub(key, 1, -14) end
+    local key = version:gsub("%d+", function(digits) return string.rep("0", 12 - #digits) .. digits end)
+    while key:find("%.000000000000$") do key = key:sub(1, -14) end
     return key
 end
 
 local function on_host(rest)
-    local bounds, path = string.match(rest, "^(%S+) (/.*)$")
-    local pattern = string.gsub(path or "", "{version}", "*")
-    local _, stars = string.gsub(pattern, "%*", "")
+    local bounds, path = rest:match("^(%S+) (/.*)$")
+    local pattern = (path or ""):gsub("{version}", "*")
+    local _, stars = pattern:gsub("%*", "")
     local found = path and stars <= MOST_STARS and newest(pattern)
     if not found or bounds == "any" then return found end
-    local before = string.match(path, "^(.-){version}") or path
-    local _, depth = string.gsub(before, "/", "")
-    local part = string.match(found, "^" .. string.rep("/[^/]*", depth - 1) .. "/([^/]*)") or ""
-    local version = string.match(part, "%d[%d.]*%d") or string.match(part, "%d")
-    local all = version and string.find(bounds, "^[<>=%d.,]+$") ~= nil
-    for operator, limit in string.gmatch(all and bounds or "", "([<>=]+)([%d.]+)") do
+    local before = path:match("^(.-){version}") or path
+    local _, depth = before:gsub("/", "")
+    local part = found:match("^" .. string.rep("/[^/]*", depth - 1) .. "/([^/]*)") or ""
+    local version = part:match("%d[%d.]*%d") or part:match("%d")
+    local all = version and bounds:find("^[<>=%d.,]+$") ~= nil
+    for operator, limit in (all and bounds or ""):gmatch("([<>=]+)([%d.]+)") do
         local ours, theirs = sort_key(version), sort_key(limit)
         local known = {
             [">="] = ours >= theirs, ["<="] = ours <= theirs, ["=="] = ours == theirs,
@@ -42,17 +42,17 @@ local conditions = {
     ["until"] = function(rest) return os.time() < (tonumber(rest) or 0) end,
     host = on_host,
     variable = function(rest)
-        local name, pattern = string.match(rest, "^([%w_]+) ?(.*)$")
+        local name, pattern = rest:match("^([%w_]+) ?(.*)$")
         local value = name and os.getenv(name)
         return value and matches(value, pattern)
     end,
-    ["no-variable"] = function(rest) return string.find(rest, "^[%w_]+$") and not os.getenv(rest) end,
+    ["no-variable"] = function(rest) return rest:find("^[%w_]+$") and not os.getenv(rest) end,
 }
 
 -- Replace control characters, including two-byte and incomplete ones, so that no text can control the terminal.
 local function visible(text)
-    local plain = string.gsub(text, "[%z\1-\9\11-\31\127]", "?")
-    return (string.gsub(plain, "([\192-\255]?)([\128-\191]+)", function(first, rest)
+    local plain = text:gsub("[%z\1-\9\11-\31\127]", "?")
+    return (plain:gsub("([\192-\255]?)([\128-\191]+)", function(first, rest)
         local length = first == "" and 0 or first < "\224" and 1 or first < "\240" and 2 or 3
         if #rest ~= length or first == "\194" and rest < "\160" then return "?" end
     end))
@@ -63,11 +63,11 @@ local function read_notices(place)
     local text = file and file:read(LIMIT + 1) or ""
     if file then file:close() end
     local notices, notice = {}, nil
-    if #text > LIMIT or string.sub(text, 1, #HEAD) ~= HEAD then return notices end
-    for line in string.gmatch(string.sub(text, #HEAD + 1), "([^\n]*)\n") do
-        local word, rest = string.match(line, "^([%w-]+) ?(.*)$")
+    if #text > LIMIT or text:sub(1, #HEAD) ~= HEAD then return notices end
+    for line in text:sub(#HEAD + 1):gmatch("([^\n]*)\n") do
+        local word, rest = line:match("^([%w-]+) ?(.*)$")
         if word == "notice" then
-            notice = {name = string.match(rest, "^%x+$"), holds = true, lines = {}}
+            notice = {name = rest:match("^%x+$"), holds = true, lines = {}}
             notices[#notices + 1] = notice
         elseif notice and word == "say" then
             notice.lines[#notice.lines + 1] = visible(rest)
@@ -82,8 +82,8 @@ local shown = os.getenv("HPCMOD_NOTICED") or ""
 local before = shown
 for _, place in ipairs(container.notices) do
     for _, notice in ipairs(read_notices(place)) do
-        local known = string.find(" " .. shown .. " ", " " .. (notice.name or "all") .. " ", 1, true)
-        if notice.name and notice.holds and not known and not string.find(" " .. shown .. " ", " all ", 1, true) then
+        local known = (" " .. shown .. " "):find(" " .. (notice.name or "all") .. " ", 1, true)
+        if notice.name and notice.holds and not known and not (" " .. shown .. " "):find(" all ", 1, true) then
             message(table.concat(notice.lines, "\n"))
             shown = shown == "" and notice.name or shown .. " " .. notice.name
         end

@@ -5,38 +5,38 @@ local memory = ... -- name of the variable that says what this module has set, a
 local unloading = mode() == "unload"
 local shell = myShellName and myShellName() or "bash"
 local state, variables = {}, {}
-for name, word in string.gmatch(unloading and os.getenv(memory) or "", "([%w_]+)=(%w+)") do state[name] = word end
+for name, word in (unloading and os.getenv(memory) or ""):gmatch("([%w_]+)=(%w+)") do state[name] = word end
 variables.state = state
 
 local function encoded(text, format)
-    return (string.gsub(text, "[^%w_ /.,:=@+-]", function(byte) return string.format(format, string.byte(byte)) end))
+    return (text:gsub("[^%w_ /.,:=@+-]", function(byte) return format:format(byte:byte()) end))
 end
 
 -- For csh, which expands braces of what Lmod prints, printf writes the value; it cannot have line ends.
 local function set_in_csh(name, value)
-    return "setenv " .. name .. " \"`printf -- '" .. encoded(string.gsub(value, "\n", " "), "\\%03o") .. "'`\""
+    return "setenv " .. name .. " \"`printf -- '" .. encoded(value:gsub("\n", " "), "\\%03o") .. "'`\""
 end
 
-local in_csh = mode() == "load" and string.find(shell, "^t?csh$")
+local in_csh = mode() == "load" and shell:find("^t?csh$")
 local function put(name, value)
-    local line = in_csh and string.find(value, "{", 1, true) and set_in_csh(name, value)
+    local line = in_csh and value:find("{", 1, true) and set_in_csh(name, value)
     if line then return execute{cmd = line, modeA = {"load"}} end
     -- Lmod before 8.1.10 drops backslashes.
-    local drops = string.find(value, "\\", 1, true) and convertToCanonical(LmodVersion()) < convertToCanonical("8.1.10")
-    setenv(name, drops and string.gsub(value, "\\", "\\\\") or value)
+    local drops = value:find("\\", 1, true) and convertToCanonical(LmodVersion()) < convertToCanonical("8.1.10")
+    setenv(name, drops and value:gsub("\\", "\\\\") or value)
 end
 
 -- Let the shell set a variable after Lmod, if another has the expected value by then ("": unset).
 function variables.set_by_shell(name, value, guard, expected, saved)
-    local quoted, line = "'" .. string.gsub(value, "'", "'\\''") .. "'", nil
-    if string.find(shell, "csh$") then
+    local quoted, line = "'" .. value:gsub("'", "'\\''") .. "'", nil
+    if shell:find("csh$") then
         local test = "if (\"`printenv " .. guard .. "`\" == '" .. expected .. "') "
         line = test .. set_in_csh(name, value) .. "; " .. test .. "unsetenv " .. saved
     elseif shell == "fish" then
-        quoted = "'" .. string.gsub(string.gsub(value, "\\", "\\\\"), "'", "\\'") .. "'"
+        quoted = "'" .. value:gsub("\\", "\\\\"):gsub("'", "\\'") .. "'"
         line = "test \"$" .. guard .. "\" = '" .. expected .. "'; and set -gx " .. name .. " " .. quoted .. "; and set -e " .. saved
     else
-        quoted = string.gsub(quoted, "\n", "'$'\\n''") -- older Lmods would print a blank
+        quoted = quoted:gsub("\n", "'$'\\n''") -- older Lmods would print a blank
         line = "[ \"${" .. guard .. "-}\" != '" .. expected .. "' ] || { export " .. name .. "=" .. quoted .. "; unset " .. saved .. "; }"
     end
     execute{cmd = line, modeA = {"unload"}}
@@ -47,7 +47,7 @@ end
 function variables.users(name)
     local value, saved = os.getenv(name), os.getenv("_HPCMOD_USER_" .. name)
     if saved and (value == nil or state.ADDITIONAL or unloading) then
-        return (string.gsub(saved, "%%(%x%x)", function(code) return string.char(tonumber(code, 16)) end))
+        return (saved:gsub("%%(%x%x)", function(code) return string.char(tonumber(code, 16)) end))
     end
     return not unloading and value or nil
 end
@@ -77,9 +77,9 @@ end
 -- Split a list into its elements; `\,` does not end an element, and options of a bind are separated by commas too.
 function variables.split(text, separator)
     local elements = {}
-    for element in string.gmatch((string.gsub(text or "", "\\" .. separator, "\1")), "[^" .. separator .. "]+") do
-        local option = element == "ro" or element == "rw" or string.find(element, "^image%-src=") or string.find(element, "^id=")
-        element = string.gsub(element, "\1", "\\" .. separator)
+    for element in (text or ""):gsub("\\" .. separator, "\1"):gmatch("[^" .. separator .. "]+") do
+        local option = element == "ro" or element == "rw" or element:find("^image%-src=") or element:find("^id=")
+        element = element:gsub("\1", "\\" .. separator)
         if separator == "," and option and #elements > 0 then
             elements[#elements] = elements[#elements] .. "," .. element
         else
