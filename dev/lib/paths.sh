@@ -20,3 +20,13 @@ wheels=$stack/wheels
 
 # An ordinary user's PATH on Debian lacks sbin, where the daemons of Slurm are.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+
+# remove_left DIRECTORY COUNT: remove what failed runs of dev/test have left there, but for the last COUNT.
+remove_left() {
+    local path
+    find "$1" -maxdepth 1 -type d -user "$worker" -regex '.*/hpcmod-[0-9]+-[0-9]+' 2>/dev/null | sort | while read -r path; do
+        kill -0 "${path##*-}" 2>/dev/null || echo "$path"
+    done | head -n "-$2" | while read -r path; do
+        { chmod -R u+w "$path" && rm -rf "$path"; } || talk "cannot remove $path"
+    done || true # find fails if another process removes a file meanwhile
+}
