@@ -28,7 +28,8 @@ def dotted(directory: Path) -> str:
 
 def test_pip_installs_every_package() -> None:
     listed = set(SETUP["options"]["packages"].split())
-    assert {dotted(source.parent) for source in PACKAGE.rglob("*.py")} - listed == set()
+    missing = {dotted(source.parent) for source in PACKAGE.rglob("*.py")} - listed
+    assert not missing, f"add to `packages` in setup.cfg: {sorted(missing)}"
 
 
 def test_pip_installs_every_data_file() -> None:

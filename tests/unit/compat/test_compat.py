@@ -702,5 +702,5 @@ def test_the_verdict_on(scene: Scene, tmp_path: Path) -> None:
 def test_there_is_a_case_for_every_rule_and_every_level_that_it_names() -> None:
     said = {(rule, level) for scene in SCENES for level, rule, _ in scene.says}
     promised = {(rule.name, level) for rule in RULES for level in (WARN, FAIL) if level in rule.levels}
-    assert promised - said == set()
+    assert promised <= said, f"add to SCENES in this file a scene that `says` each of: {sorted(promised - said)}"
     assert len(SCENES) >= 40
