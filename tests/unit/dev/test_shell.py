@@ -36,7 +36,7 @@ def test_what_fast_leaves_out_is_told() -> None:
     done = run(["bash", "-c", sourced], os.environ, CHECKOUT / "dev")
     assert done.stderr == (
         "test: without tests marked slow; to run these too: ./dev/test --fast -- -m 'not stack'\n"
-        "test: no test ran, because all chosen ones are marked slow; to run them: "
+        "test: no test ran; to run those marked slow, too: "
         "./dev/test --fast -- -m 'not stack' -k a\\ or\\ b\n"
     )
 
