@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from hpcmod.catalogue.finding.copies import Copies, find_copies, find_loaded_by, loading_lines
 from hpcmod.catalogue.finding.find import OTHER_PREFIX, Container, did_you_mean, find_container, find_variant
-from hpcmod.catalogue.records.store import CATALOGUE, Catalogue, catalogue_directories, open_catalogue
+from hpcmod.catalogue.records.store import Catalogue, catalogue_directories, is_catalogue, open_catalogue
 from hpcmod.catalogue.values.order import begins_with, release_key
 from hpcmod.core.cli.arguments import complete_file
 from hpcmod.core.cli.output import tell
@@ -80,7 +80,7 @@ class Here:
 
     def own_trees(self) -> tuple[Path, ...]:
         """Return the trees of the user's own installations; a catalogue that is not configured (any more) has none."""
-        return tuple(tree for tree in own_trees(self.trees) if not (tree / "../.." / CATALOGUE).exists())
+        return tuple(tree for tree in own_trees(self.trees) if not is_catalogue(tree / "../.."))
 
     def copies(self, module: str) -> Copies | None:
         """Return the installed copies of a module, by its full name; None if not installed."""

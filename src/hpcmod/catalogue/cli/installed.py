@@ -20,7 +20,7 @@ from hpcmod.catalogue.cli.containers import (
 )
 from hpcmod.catalogue.cli.easyconfigs import eb_environ, find_own_recipe
 from hpcmod.catalogue.finding.outdated import Outdated, find_outdated
-from hpcmod.catalogue.records.store import CATALOGUE
+from hpcmod.catalogue.records.store import is_catalogue
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, NotFoundError
@@ -177,11 +177,17 @@ def _check_unused(here: Here, own: Installed) -> None:
 
 
 def _check_unpublished(own: Installed) -> None:
-    for path in (*own.root.resolve().parents, *own.modulefile.resolve().parents):
-        if (path / CATALOGUE).is_file():
-            ways = (f"{verb} it: hpcmod catalogue {verb} {sh_word(own.module)}" for verb in ("refresh", "retire"))
-            cure = f"An admin of the catalogue can {'; or '.join(ways)}"
-            raise BadInputError(f"{own.module} is published in the catalogue {path}", cure)
+    path = find_publisher(own)
+    if path:
+        ways = (f"{verb} it: hpcmod catalogue {verb} {sh_word(own.module)}" for verb in ("refresh", "retire"))
+        cure = f"An admin of the catalogue can {'; or '.join(ways)}"
+        raise BadInputError(f"{own.module} is published in the catalogue {path}", cure)
+
+
+def find_publisher(copy: Installed) -> Path | None:
+    """Return the directory of the catalogue in which a copy is published; None if it is in none."""
+    places = (*copy.root.resolve().parents, *copy.modulefile.resolve().parents)
+    return next(filter(is_catalogue, places), None)
 
 
 @click.command("outdated")

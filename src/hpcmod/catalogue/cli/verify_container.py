@@ -15,9 +15,10 @@ from typing import NoReturn
 import click
 
 from hpcmod.catalogue.cli.containers import complete_image, find_copy, look_around
+from hpcmod.catalogue.cli.installed import find_publisher
 from hpcmod.catalogue.finding.find import find_container
 from hpcmod.catalogue.publishing.trial import CheckRun, repeat_checks
-from hpcmod.catalogue.records.store import Catalogue, find_catalogues
+from hpcmod.catalogue.records.store import Catalogue, find_catalogues, open_catalogue
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.core.cli.arguments import site_option
@@ -114,6 +115,9 @@ def _verify_container(flags: VerifyFlags) -> None:
         installed = find_copy(here, flags.image)
     if installed and not here.is_published(installed):
         _refuse_keys(flags)
+        publisher = find_publisher(installed)
+        if publisher:
+            open_catalogue(publisher)  # tells how to restore the file that it lost
         _verify_own(installed, as_json=flags.as_json)
     catalogues = find_catalogues(here.site, os.environ, tell=tell)
     if not catalogues:

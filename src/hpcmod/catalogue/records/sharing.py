@@ -50,7 +50,7 @@ def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
         _give_to_group(root, group, _SHARED)
     elif catalogue.group and not root.stat().st_mode & _SETGID:  # a backup restored without it
         _give_to_group(root, catalogue.group, (catalogue.mode or _SHARED) & _SHARED)
-    elif not (root / CATALOGUE).is_file():
+    elif not is_one:
         catalogue.tree.change_mode("", _ALL_MAY_READ)
     with shared(catalogue):
         for directory in every:

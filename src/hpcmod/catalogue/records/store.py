@@ -30,6 +30,7 @@ RESTORE = "An admin of the catalogue can restore it from the journal: hpcmod cat
 """The cure for a damaged record."""
 
 _LIMIT = 1 << 20  # bytes of the file that identifies a catalogue
+_FOR_GROUP = 0o2020  # the set-group-ID bit, and that the group may write
 
 
 class _Below:
@@ -172,6 +173,11 @@ class Catalogue:
         return record
 
 
+def is_catalogue(directory: Path) -> bool:
+    """Return whether a directory is a catalogue, even one that lost the file that identifies it."""
+    return (directory / CATALOGUE).exists() or all((directory / name).is_dir() for name in ("records", "modules"))
+
+
 def open_catalogue(directory: Path) -> Catalogue:
     """Open a catalogue, and check that it is a valid one.
 
@@ -181,13 +187,24 @@ def open_catalogue(directory: Path) -> Catalogue:
     try:
         text = Catalogue(directory).read_file(path, _LIMIT)
     except FileNotFoundError as err:
-        raise NotFoundError(f"{directory} is not a catalogue: it has no {CATALOGUE}", _MAKE_ONE) from err
+        cure = _restoring(directory) if is_catalogue(directory) else _MAKE_ONE
+        raise NotFoundError(f"{directory} is not a catalogue: it has no {CATALOGUE}", cure) from err
     try:
         return parse_json(Catalogue, text, str(path), limit=_LIMIT, version=("format", FORMAT), directory=directory)
     except BadInputError as err:
-        init = f"hpcmod catalogue init {sh_word(str(directory))}"
-        cure = f"Restore it from a backup; or, with the options of then: rm {sh_word(str(path))}; {init}"
-        raise BadInputError(err.message, err.cure or cure) from err
+        raise BadInputError(err.message, err.cure or _restoring(directory)) from err
+
+
+def _restoring(directory: Path) -> str:
+    """Return how to write the file of a catalogue again, with the group that may change its directory."""
+    status, path = directory.stat(), directory / CATALOGUE
+    group = ""
+    if status.st_mode & _FOR_GROUP == _FOR_GROUP:
+        with suppress(KeyError):
+            group = f"--group {sh_word(directory.group())} "
+    remove = f"rm {sh_word(str(path))}; " if path.exists() else ""
+    again = f"{remove}hpcmod catalogue init {group}{sh_word(str(directory))}"
+    return f"Restore {CATALOGUE} from a backup; or, with the --name, --site and --count-use of then: {again}"
 
 
 _MAKE_ONE = (

@@ -45,8 +45,16 @@ def test_does_not_remove_published_containers(top: Path) -> None:
     assert "is published" in refused(top, "PyTorch/2.6").stderr
 
 
-def test_a_catalogue_that_is_not_configured_is_nobodys_own_installation(top: Path) -> None:
-    (top / "catalogue.json").write_text("{}")  # as the old one after `hpcmod catalogue move`
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_catalogue_that_is_not_configured_or_lost_its_file_is_nobodys_own_installation(
+    top: Path, has_file: bool
+) -> None:
+    if has_file:
+        (top / "catalogue.json").write_text("{}")  # as the old one after `hpcmod catalogue move`
+    else:
+        (top / "records").mkdir()
+        assert "hpcmod catalogue init" in hpcmod("verify", "PyTorch/2.6").stderr
+        assert "is published" in refused(top, "PyTorch/2.6").stderr
     assert json.loads(hpcmod("ls", "--json").stdout)["containers"] == []
     assert "nothing is outdated" in hpcmod("outdated").stderr
     assert hpcmod("update", "--all", "--dry-run").stdout == ""

@@ -160,6 +160,21 @@ def test_making_a_catalogue_again_changes_only_the_given_settings(shop: Catalogu
     assert (kept["group"], kept["mode"], shop.directory.stat().st_mode & 0o7777) == (group, 0o2775, 0o2775)
 
 
+def test_a_catalogue_that_lost_its_file_is_made_again_with_its_group_and_mode(shop: Catalogue) -> None:
+    group, path = grp.getgrgid(os.getgid()).gr_name, shop.directory / "catalogue.json"
+    lines(shop, "catalogue", "init", str(shop.directory), "--group", group)
+    before = json.loads(path.read_text())
+    command = f"hpcmod catalogue init --group {group} {shop.directory}"
+    path.write_text("")
+    assert f"rm {path}; {command}" in " ".join(call(shop, "catalogue", "verify").stderr.split())
+    path.unlink()
+    assert f": {command}" in " ".join(call(shop, "catalogue", "verify").stderr.split())
+    for words in (("--group", group), ()):
+        path.unlink(missing_ok=True)
+        lines(shop, "catalogue", "init", str(shop.directory), "--name", "shop", *words)
+        assert (json.loads(path.read_text()), shop.directory.stat().st_mode & 0o7777) == (before, 0o2775)
+
+
 def test_undo_without_a_number_does_not_skip_the_last_change(shop: Catalogue) -> None:
     call(shop, "catalogue", "undo", "2")
     call(shop, "catalogue", "gc", "--days", "0")
