@@ -139,6 +139,7 @@ def _try(plan: PublishPlan, record: CatalogueRecord, context: PublishContext) ->
         plan.stage.modules,
         record.sha256,
         context.eb_environment,
+        str(plan.stage.catalogue.modules),  # a repair tests what it has made, without a licence to accept
         step_options=context.step_options,
         use_steps=context.use_steps,
         tell=context.actor.tell,

@@ -36,6 +36,8 @@ class CheckRun:
     sha256: str
     """Checksum of the image: the results are valid only for it."""
     environ: Mapping[str, str]
+    without: str = ""
+    """Directory of modules in which another copy of the module may be."""
     step_options: tuple[str, ...] = ()
     """Options of srun for job steps: account, partition, nodes."""
     use_steps: bool = True
@@ -88,7 +90,7 @@ def find_step(environ: Mapping[str, str], *, use_steps: bool, needed: bool) -> t
 
 def _run(trial: CheckRun, command: str, step: tuple[str, ...] = ()) -> Check:
     shown = ":" if command == EASYBUILD_CHECK else command
-    script = render_check(shown, module=trial.module, modulepath=str(trial.modulepath))
+    script = render_check(shown, module=trial.module, modulepath=str(trial.modulepath), without=trial.without)
     options = trial.step_options if step else ()
     done = run([*step, *options, "bash", "-c", script], env=with_one_tool(trial.environ), stdin="", timeout=_TIMEOUT)
     where = SLURM if step else ""

@@ -15,10 +15,11 @@ fi
 """
 
 
-def render_check(command: str, *, module: str, modulepath: str) -> str:
+def render_check(command: str, *, module: str, modulepath: str, without: str = "") -> str:
     """Render a script that exits with the command's status, or fails if the module does not load.
 
     `command`: A line of bash, as a user would type it after `module load`.
+    `without`: Directory of modules in which another copy may be: Lmod prefers it if it is the default there.
 
     Notes
     -----
@@ -26,9 +27,10 @@ def render_check(command: str, *, module: str, modulepath: str) -> str:
     its modules tool. The final `exit` keeps bash from replacing itself with the command: a wrapper would then see
     hpcmod as its caller, and run the host's Python instead of the container's.
     """
+    unuse = f"module unuse {sh(without)}; " if without else ""
     return f"""\
 {_MODULE}\
-module use {sh(modulepath)} && module load {sh(module)} || exit
+{unuse}module use {sh(modulepath)} && module load {sh(module)} || exit
 {command}
 
 exit

@@ -23,6 +23,13 @@ def test_a_command_is_run_only_with_its_module_loaded(tmp_path: Path, lmod: str,
     assert (done.stdout, done.returncode) == (said, code)
 
 
+def test_another_copy_that_lmod_may_prefer_is_out_of_the_way(tmp_path: Path) -> None:
+    tool = make_program(tmp_path / "lmod", "#!/bin/sh\necho echo $*\n")
+    script = render_check("true", module="Toy/1.0", modulepath="/stage", without="/shop/modules/all")
+    done = subprocess.run(["bash", "-c", script], env={"LMOD_CMD": str(tool)}, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["bash unuse /shop/modules/all", "bash use /stage", "bash load Toy/1.0"]
+
+
 def test_without_a_module_tool_that_is_reported() -> None:
     script = render_check("true", module="Toy/1.0", modulepath="/m")
     done = subprocess.run(["bash", "--norc", "-c", script], env={}, capture_output=True, text=True)
