@@ -420,6 +420,13 @@ def test_the_commands_of_a_tool_are_on_path_and_on_its_pages(site: Site, tiny_si
     vendor_image = make_vendor_image(tiny_sif, tmp_path)
     commands = ("--command", "solve", "--command", "mesh=/opt/vendor/bin/mesh")
     site.published(vendor_image, "3.1", *commands, "--check", "solve 1 | grep -Fx 'solve: <1>'")
+    for lost in (("kept/Toy",), ("kept/Toy", "easyconfigs/t/Toy")):  # the commands are in other easyconfigs
+        for place in lost:
+            shutil.rmtree(site.catalogue / place)
+        cure = f"hpcmod publish {vendor_image} --name Toy --version 3.1"
+        assert cure in " ".join(site.hpcmod("verify", "Toy/3.1").stdout.split())
+        site.published(vendor_image, "3.1")
+        assert "fail" not in site.does("verify", "Toy/3.1").stdout
 
     done = site.user("module load Toy/3.1 && solve 'a b' '$x' && mesh 2 && type -P python | grep -c Toy")
     assert done.stdout.splitlines() == ["solve: <a b> <$x>", "mesh: <2>", "0"], done.stderr

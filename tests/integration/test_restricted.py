@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,11 @@ def test_a_restricted_container_with_a_licence(module_env: ModuleTool, tiny_sif:
     assert "hpcmod install --accept-licence --yes Toy/1.0" in refused.stderr
     assert "hpcmod install --accept-licence Toy/1.0" in site.hpcmod("exec", "Toy", "true", **home).stderr
 
+    image.write_bytes(b"")
+    (site.catalogue / f"licences/{site.record('1.0')['licence']}").unlink()
+    admin = replace(site, variables={"MODULEPATH": str(site.modules), **home})  # who has not accepted it
+    admin.published(tiny_sif, "1.0", "--check", "python3 -c 1", "--licence", str(tmp_path / "terms.txt"))
+    assert "fail" not in site.does("catalogue", "verify").stdout
     site.does("install", "--accept-licence", "--yes", "Toy/1.0", **home)
     assert "licence: accepted" in site.does("info", "Toy", **home).stdout.splitlines()
     sif = Path(site.user(load, **home).stdout.splitlines()[-1].removeprefix("sif="))

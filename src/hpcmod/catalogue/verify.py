@@ -7,8 +7,8 @@ from pathlib import Path
 
 from hpcmod import __version__
 from hpcmod.catalogue.records.store import Catalogue, is_refused, software_of
-from hpcmod.catalogue.values.record import CatalogueRecord, refusal
-from hpcmod.catalogue.visible.kept import KEPT_MODULE, kept_directory
+from hpcmod.catalogue.values.record import CatalogueRecord, publishing_again, refusal
+from hpcmod.catalogue.visible.kept import KEPT_EASYCONFIG, KEPT_MODULE, kept_directory
 from hpcmod.catalogue.visible.modulefiles import alias_files, is_executable, script_files, visible_files
 from hpcmod.core.errors import NotFoundError
 from hpcmod.core.fs.checksums import file_sha256
@@ -18,8 +18,6 @@ from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.modules import has_additions, read_record
 from hpcmod.modules.values.install_record import PACKED, RECORD, USER_SOFTWARE, is_started
-
-_REPAIR = "To repair it, publish the same image under the same name again."
 
 _REBUILD = "Render it again from the records: hpcmod catalogue rebuild"
 
@@ -66,6 +64,8 @@ def verify_container(
         yield _verify_image(own, record, progress)
     yield from _verify_files(catalogue, record)
     yield from _verify_visible(catalogue, record)
+    yield from find_unrendered(catalogue, record)
+    yield from _verify_licence(catalogue, record)
     stale = [check.name for check in record.checks if not check.passed or check.sha256 != record.sha256]
     if stale or not record.checks:
         yield Finding(
@@ -81,15 +81,15 @@ def _verify_image(path: Path, record: CatalogueRecord, progress: Progress | None
     if not path.is_file():
         return _gone(record, IMAGE, f"{path} is missing")
     if path.stat().st_size != record.size:
-        return Finding(
-            FAIL, IMAGE, f"{path} has {path.stat().st_size} bytes, expected {record.size} as published", _REPAIR
-        )
+        found = f"{path} has {path.stat().st_size} bytes, expected {record.size} as published"
+        return Finding(FAIL, IMAGE, found, _repair(record))
     if not read:
         return Finding(OK, IMAGE, f"{path}, {record.size} bytes, not read")
-    found = file_sha256(path, progress)
-    if found != record.sha256:
-        return Finding(FAIL, IMAGE, f"{path} has sha256 {found}, expected {record.sha256} as published", _REPAIR)
-    return Finding(OK, IMAGE, f"{path}, sha256 {found}")
+    sha256 = file_sha256(path, progress)
+    if sha256 != record.sha256:
+        found = f"{path} has sha256 {sha256}, expected {record.sha256} as published"
+        return Finding(FAIL, IMAGE, found, _repair(record))
+    return Finding(OK, IMAGE, f"{path}, sha256 {sha256}")
 
 
 def _verify_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Finding]:
@@ -104,7 +104,7 @@ def _verify_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Fin
     elif missing or not files:
         yield _gone(record, "installation", f"missing: {', '.join(missing[:3]) or root}")
     elif layer.is_dir() and has_additions(layer):
-        cure = f"Remove them: rm -r {sh_word(str(layer))}. {_REPAIR}"
+        cure = f"Remove them: rm -r {sh_word(str(layer))}. {_repair(record)}"
         yield Finding(FAIL, "installation", f"{layer}: packages were added, which all users get", cure)
     else:
         scripts = script_files(catalogue, record)
@@ -120,7 +120,11 @@ def _verify_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Fin
 def _gone(record: CatalogueRecord, rule: str, found: str) -> Finding:
     if record.state == "retired":
         return Finding(WARN, rule, f"{found}; gc removes what is retired")
-    return Finding(FAIL, rule, found, _REPAIR)
+    return Finding(FAIL, rule, found, _repair(record))
+
+
+def _repair(record: CatalogueRecord) -> str:
+    return f"To repair it, publish its image again: {publishing_again(record)}"
 
 
 def _verify_visible(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Finding]:
@@ -137,8 +141,22 @@ def _verify_visible(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[F
     for path, text in alias_files(catalogue, record.name, catalogue.named(record.name)):
         if text and not _has(path, text):
             yield Finding(FAIL, "visible", f"{path}: not as published", _REBUILD)
-    if not any(catalogue.modules in path.parents for path in wanted):
-        yield Finding(FAIL, "visible", f"missing: {kept_directory(catalogue, record)}", _REPAIR)
+
+
+def find_unrendered(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Finding]:
+    """Yield the missing files from which the modulefile and the easyconfig of a container are rendered."""
+    kept = kept_directory(catalogue, record)
+    if not any((kept / name).is_file() for name in KEPT_MODULE.values()):
+        yield _gone(record, "visible", f"missing: {kept}")
+    elif record.publication.easyconfig and not (kept / KEPT_EASYCONFIG).is_file():
+        yield _gone(record, "visible", f"missing: {kept / KEPT_EASYCONFIG}")
+
+
+def _verify_licence(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Finding]:
+    path = catalogue.licences / record.licence
+    if record.licence and not (path.is_file() and file_sha256(path) == record.licence):
+        cure = f"{_repair(record)} --licence FILE"
+        yield Finding(FAIL, "licence", f"{path}: missing, or another text than users accept", cure)
 
 
 def _has(path: Path, text: str) -> bool:

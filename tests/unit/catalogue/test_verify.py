@@ -57,6 +57,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "the module is gone": (lambda top: (top / "modules/all/Toy/1.0.lua").unlink(), "not as published"),
     "the aliases are gone": (lambda top: (top / "modules/all/Toy/.modulerc.lua").unlink(), "not as published"),
     "the easyconfig is gone": (lambda top: (top / "easyconfigs/t/Toy/Toy-1.0.eb").unlink(), "not as published"),
+    "both easyconfigs are gone": (
+        lambda top: [(top / name).unlink() for name in ("kept/Toy/1.0/easyconfig", "easyconfigs/t/Toy/Toy-1.0.eb")],
+        "missing: ",
+    ),
+    "what was kept is gone": (lambda top: shutil.rmtree(top / "kept/Toy"), "missing: "),
     "packages were added": (
         lambda top: added(top / "software/Toy/1.0/user-software"),
         "packages were added, which all",
@@ -76,6 +81,17 @@ def test_any_damage_is_found(shop: Catalogue, damage: Callable[[Path], object], 
     damage(shop.directory)
     (fault,) = faults(shop)
     assert said in fault
+
+
+def test_what_publishing_again_repairs_names_image_name_and_version(shop: Catalogue) -> None:
+    record, licence = shop.read("Toy", "1.0"), "0" * 64
+    origin = replace(record.publication, reference="/a b/toy.sif")
+    shutil.rmtree(shop.kept / "Toy")
+    (shop.images / "Toy-1.0.sif").unlink()
+    found = verify_container(shop, replace(record, publication=origin, licence=licence))
+    cures = [one.cure for one in found if one.level == "fail"]
+    again = "To repair it, publish its image again: hpcmod publish '/a b/toy.sif' --name Toy --version 1.0"
+    assert cures == [again, again, f"{again} --licence FILE"]
 
 
 def test_a_changed_module_is_damage_also_if_another_hpcmod_published_it(shop: Catalogue) -> None:

@@ -15,9 +15,11 @@ from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue, open_catalogue
 from hpcmod.catalogue.values.journal import Change
+from hpcmod.catalogue.verify import find_unrendered
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_table, tell
-from hpcmod.core.errors import NotFoundError
+from hpcmod.core.errors import CheckFailedError, NotFoundError
+from hpcmod.core.values.finding import FAIL
 from hpcmod.machine import find_machine
 
 
@@ -83,6 +85,12 @@ def rebuild(directory: Path | None, as_json: bool) -> None:
     with changing(catalogue, actor):
         restore_lost(catalogue, actor)
         refresh_index(catalogue, actor)
+    lost = [(record, each) for record in catalogue.readable_records() for each in find_unrendered(catalogue, record)]
+    failed = [(f"{record.module}: {each.found}", each.cure) for record, each in lost if each.level == FAIL]
+    if failed:
+        raise CheckFailedError(
+            f"not regenerated: {'; '.join(found for found, _ in failed)}", "\n".join(cure for _, cure in failed)
+        )
     if as_json:
         print_json(CatalogueDirectory(catalogue.directory))
     else:

@@ -12,7 +12,7 @@ from hpcmod.catalogue.change import Actor
 from hpcmod.catalogue.publishing.candidate import Candidate, Request, make_easyconfig, sif_on_disk
 from hpcmod.catalogue.publishing.facts import SBOM, make_record, stack_pairs
 from hpcmod.catalogue.publishing.staged import Stage, eb_command
-from hpcmod.catalogue.publishing.terms import find_group, read_licence_file
+from hpcmod.catalogue.publishing.terms import find_group, read_licence, read_licence_file
 from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK, find_step
 from hpcmod.catalogue.records.index import INDEX, PACKAGES
 from hpcmod.catalogue.records.journal import JOURNAL
@@ -20,7 +20,7 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.values.lifecycle import check_alias
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.verify import find_removed, verify_container
-from hpcmod.catalogue.visible.kept import read_easyconfig
+from hpcmod.catalogue.visible.kept import easyconfig_copies, read_easyconfig
 from hpcmod.compat import make_case, open_files
 from hpcmod.compat.values.rules import RULES
 from hpcmod.compat.values.verdict import judge
@@ -137,6 +137,8 @@ def plan_candidate(stage: Stage, candidate: Candidate, request: Request, context
     _check_aliases(named, candidate, request.aliases)
     known = next((record for record in named if record.version == candidate.version), None)
     damage = _find_damage(stage.catalogue, candidate, known, context) if known else ()
+    if known and not request.licence:
+        read_licence(stage.catalogue, known)  # only the request can bring a missing text back
     action = PUBLISH
     if known:
         action = REPAIR if damage else ALIAS
@@ -225,11 +227,11 @@ def _as_published(
     Raises BadInputError if the request would change what was published, or its checks would not be run.
     """
     text, commands = candidate.text, candidate.commands
-    with suppress(BadInputError):  # if it is missing or damaged, a new one is written, as requested
-        kept = "" if text else read_easyconfig(catalogue, known) or ""
-        if kept:
-            commands = parse_commands(read_static_values(kept, known.module).known.get("wrapped_commands")) or ()
-            text = kept
+    for copy in filter(None, () if text else easyconfig_copies(catalogue, known)):
+        with suppress(BadInputError):  # if all are missing or damaged, a new one is written, as requested
+            commands = parse_commands(read_static_values(copy, known.module).known.get("wrapped_commands")) or ()
+            text = copy
+            break
     published, passed = known.publication, {check.name for check in known.checks}
     differs = {
         "--command": request.commands and candidate.commands != commands,

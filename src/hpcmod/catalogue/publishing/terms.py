@@ -13,7 +13,7 @@ from pathlib import Path
 from hpcmod.catalogue.records.sharing import check_readable_by_readers, file_mode, may_give_to
 from hpcmod.catalogue.records.store import Catalogue, is_refused, software_of
 from hpcmod.catalogue.storage.modes import FOR_GROUP, find_wrong_modes, fix_modes
-from hpcmod.catalogue.values.record import CatalogueRecord, refusal
+from hpcmod.catalogue.values.record import CatalogueRecord, publishing_again, refusal
 from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.fs.tree import write_file
@@ -54,7 +54,7 @@ def read_licence_file(catalogue: Catalogue, licence: str) -> tuple[Path, bytes]:
         raise NotFoundError(f"{licence}: no such file", "Choose the text file of the licence.") from err
     except UnicodeDecodeError as err:
         raise BadInputError(f"{licence}: not valid UTF-8", "Save it as UTF-8.") from err
-    return _licences(catalogue) / hashlib.sha256(text).hexdigest(), text
+    return catalogue.licences / hashlib.sha256(text).hexdigest(), text
 
 
 def _images_of(catalogue: Catalogue, record: CatalogueRecord) -> tuple[Path, Path]:
@@ -124,16 +124,12 @@ def read_licence(catalogue: Catalogue, record: CatalogueRecord) -> str:
     """Return the text of the licence of a container; empty if it has none. Raise NotFoundError if it is missing."""
     if not record.licence:
         return ""
-    path = _licences(catalogue) / record.licence
+    path = catalogue.licences / record.licence
     try:
         return catalogue.read_file(path, _LIMIT).decode(errors="replace")
     except FileNotFoundError as err:
-        cure = f"Its admin can publish it again with --licence: hpcmod publish {sh_word(record.module)}"
+        cure = f"Its admin can publish it with that text again: {publishing_again(record)} --licence FILE"
         raise NotFoundError(f"{path}: the licence of {record.module} is missing", cure) from err
-
-
-def _licences(catalogue: Catalogue) -> Path:
-    return catalogue.directory / "licences"
 
 
 def is_accepted(record: CatalogueRecord, environ: Mapping[str, str]) -> bool:

@@ -73,6 +73,8 @@ class Catalogue:
     """What modules print when they load: one file per SIF, named by its sha256."""
     advisories = _Below("advisories")
     """Dated advisories on known problems: `*.toml`."""
+    licences = _Below("licences")
+    """Texts of licences, each named by its sha256."""
     kept = _Below("kept")
     """Original output of `eb`, `kept/<Name>/<version>/`, from which what users see is made."""
     usage = _Below("usage")

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from hpcmod.core.errors import BadInputError
+from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.facts import Package
 from hpcmod.core.values.json_form import SPLICED, TABLE, json_form, parse_json
 from hpcmod.core.values.strict_json import Texts, show_value
@@ -144,6 +145,12 @@ def refusal(record: CatalogueRecord) -> str:
     """Return the message for users who may not read the image: one line, with a contact."""
     ask = record.publication.publisher or "your site's support"
     return terminal(f"{record.module} is restricted to the group {record.readers}; to get access, ask {ask}")
+
+
+def publishing_again(record: CatalogueRecord) -> str:
+    """Return the command that publishes a container again, which repairs it."""
+    words = (record.publication.reference or "IMAGE", "--name", record.name, "--version", record.version)
+    return f"hpcmod publish {' '.join(map(sh_word, words))}"
 
 
 def for_all(record: CatalogueRecord) -> CatalogueRecord:

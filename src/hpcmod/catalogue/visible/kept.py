@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from hpcmod.catalogue.records.sharing import check_readable_by_readers
-from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.values.relocation import relocate
 from hpcmod.core.errors import BadInputError
@@ -76,6 +77,15 @@ def read_module(catalogue: Catalogue, record: CatalogueRecord, syntax: str) -> s
 def read_easyconfig(catalogue: Catalogue, record: CatalogueRecord) -> str | None:
     """Read the easyconfig of a container; None if missing."""
     return read_kept_text(catalogue, kept_directory(catalogue, record) / KEPT_EASYCONFIG)
+
+
+def easyconfig_copies(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[str]:
+    """Yield the text of each easyconfig of a container that can be read: kept, that of users, of the installation."""
+    places = (catalogue.easyconfigs_of(record.name), software_of(catalogue, record) / "easybuild")
+    copies = (place / (record.publication.easyconfig or KEPT_EASYCONFIG) for place in places)
+    for path in (kept_directory(catalogue, record) / KEPT_EASYCONFIG, *copies):
+        with suppress(BadInputError):
+            yield read_kept_text(catalogue, path) or ""
 
 
 def read_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[str, str]:

@@ -107,10 +107,16 @@ def _write_scripts(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool)
 def alias_files(catalogue: Catalogue, name: str, records: Sequence[CatalogueRecord]) -> Iterator[tuple[Path, str]]:
     """Yield the files with the aliases and the default of a name: path and text, empty if it is to be removed."""
     for syntax in SYNTAXES:
-        mine = [record for record in records if (kept_directory(catalogue, record) / KEPT_MODULE[syntax]).is_file()]
+        mine = [record for record in records if any(path.is_file() for path in _modules_of(catalogue, record, syntax))]
         default = choose_default(mine) if mine else None
         text = render_modulerc(mine, syntax, module_templates(), default=default) if mine else ""
         yield catalogue.modules / name / MODULERC[syntax], text
+
+
+def _modules_of(catalogue: Catalogue, record: CatalogueRecord, syntax: str) -> tuple[Path, Path]:
+    """Return the modulefile that is kept, and that of users, which still loads if the kept one is lost."""
+    kept = kept_directory(catalogue, record) / KEPT_MODULE[syntax]
+    return kept, modulefile(catalogue, record.name, record.version, syntax)
 
 
 def is_executable(path: Path) -> bool:

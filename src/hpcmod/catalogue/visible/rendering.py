@@ -9,7 +9,7 @@ from typing import Any
 from hpcmod import __version__
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.text.existing_module import ExistingModule, parse_module
-from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.values.record import CatalogueRecord, publishing_again
 from hpcmod.catalogue.visible.kept import kept_directory, read_easyconfig, read_files, read_module
 from hpcmod.catalogue.visible.notices import look_for_notices
 from hpcmod.core.errors import BadInputError, NotFoundError
@@ -45,7 +45,7 @@ def read_rendering(catalogue: Catalogue, record: CatalogueRecord) -> Rendering:
         problem = (
             f"{record.module}: {kept_directory(catalogue, record)} lacks files: removed, or of an hpcmod before 1.0.0"
         )
-        raise NotFoundError(problem, "Publish its image again: hpcmod publish")
+        raise NotFoundError(problem, f"Publish its image again: {publishing_again(record)}")
     return Rendering(modules, files, easyconfig)
 
 

@@ -140,6 +140,16 @@ def test_what_the_journal_lacks_is_told(shop: Catalogue) -> None:
         assert f"sed -i {len(lines) + 1}d {journal}" in " ".join(f"{done.stdout}{done.stderr}".split())
 
 
+def test_rebuild_keeps_aliases_and_names_what_it_could_not_render(shop: Catalogue) -> None:
+    call(shop.directory, "promote", "Toy/1.0")
+    before = visible(shop)
+    shutil.rmtree(shop.kept / "Toy/1.0")
+    done = call(shop.directory, "rebuild")
+    assert (done.exit_code, f"not regenerated: Toy/1.0: missing: {shop.kept / 'Toy/1.0'}" in done.stderr) == (1, True)
+    assert "hpcmod publish IMAGE --name Toy --version 1.0" in done.stderr
+    assert visible(shop) == before
+
+
 def test_move_prints_the_new_path_and_the_remaining_steps(shop: Catalogue, tmp_path: Path) -> None:
     assert call(shop.directory, "move", str(tmp_path / "new"), "--dry-run").stdout == f"{tmp_path / 'new'}\n"
     assert not (tmp_path / "new").exists()

@@ -13,6 +13,7 @@ from hpcmod.catalogue.publishing import publish as publishing
 from hpcmod.catalogue.publishing import publish_plan as room
 from hpcmod.catalogue.publishing.candidate import Request, choose_candidate
 from hpcmod.catalogue.publishing.publish_plan import PublishContext, PublishPlan, plan_publish
+from hpcmod.catalogue.publishing.terms import set_terms
 from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.values import lifecycle as rules
@@ -248,9 +249,33 @@ def test_publishing_again_keeps_what_was_published_and_refuses_to_change_it(
     for wrong in ({"commands": (f"other={program}",)}, {"description": "x"}, {"homepage": "https://example.org/x"}):
         with pytest.raises(BadInputError, match="is already published, with another --"):
             dry_run(shop, replace(asked, **wrong), context)
+    published = kept.read_text()
+    for place in ("easyconfigs/t/Toy/Toy-2.0.eb", "software/Toy/2.0/easybuild/Toy-2.0.eb"):
+        copy = shop.directory / place
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(published)
+        for text in ("name = (", ""):
+            kept.write_text(text)
+            assert dry_run(shop, asked, context).candidate.commands == (("solve", (program,)),)
+        copy.unlink()
     kept.write_text("name = (")
     plan = dry_run(shop, replace(asked, commands=(f"solve={program}",)), context)
     assert (plan.candidate.commands, "name = 'Toy'" in plan.easyconfig) == ((("solve", (program,)),), True)
+
+
+def test_a_lost_licence_is_published_again_with_its_text_only(
+    shop: Catalogue, asked: Request, context: PublishContext, tmp_path: Path
+) -> None:
+    (tmp_path / "terms").write_text("Terms\n")
+    record = make_record("Toy/2.0", sha256=file_sha256(Path(asked.what)), reference="docker://host/toy:2")
+    record = set_terms(shop, record, readers="", licence=str(tmp_path / "terms"))
+    put(shop, record)
+    (shop.licences / record.licence).unlink()
+    with pytest.raises(NotFoundError, match=r"the licence of Toy/2\.0 is missing") as raised:
+        dry_run(shop, asked, context)
+    assert "hpcmod publish docker://host/toy:2 --name Toy --version 2.0 --licence FILE" in raised.value.cure
+    plan = dry_run(shop, replace(asked, licence=str(tmp_path / "terms")), context)
+    assert (plan.action, any(record.licence in damage for damage in plan.damage)) == ("repair", True)
 
 
 def test_refuses_a_missing_licence_an_unknown_group_and_another_containers_image(
