@@ -17,14 +17,16 @@ import pytest
 
 from hpcmod.catalogue.records.store import open_catalogue, render_catalogue
 from hpcmod.core.errors import explain_os_error
+from hpcmod.core.fs.ownership import user_name
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import resumable_name
+from tests.catalogues import make_record
 from tests.corpus import make_random
 from tests.host_commands import started
 from tests.preloaded import HPCMOD, call
 from tests.registry import Registry
 from tests.stack import CHECKOUT, Done, ModuleTool, run
-from tests.unit.catalogue.stage import make_shop
+from tests.unit.catalogue.stage import add, make_shop
 from tests.users import Users
 
 pytestmark = pytest.mark.stack
@@ -215,6 +217,20 @@ def test_fix_modes_opens_no_private_file_that_a_member_renamed(
     assert (home.stat().st_mode & 0o777) == 0o700
     ours = ("images/Toy-1.0.sif", "software/Toy/1.0", "records/Toy")
     assert [(shop / path).stat().st_mode & 0o777 for path in ours] == [0o664, 0o775, 0o775]
+
+
+def test_the_owner_of_what_is_closed_is_named_and_the_rest_is_verified(users: Users, home: Path, shop: Path) -> None:
+    add(open_catalogue(shop), make_record("Other/1.0"))
+    users.sh("root", f"chown 2 '{shop}/images'; chmod 700 '{shop}/images'")
+    ask = f"sk {user_name((shop / 'images').stat().st_uid)} to run: hpcmod catalogue verify --fix-modes"
+    for words in (("verify",), ("verify", "--fix-modes")):
+        done = hpcmod(home, "catalogue", *words, HPCMOD_CATALOGUE=str(shop))
+        said = " ".join(done.stdout.split())
+        assert (said.count("Permission denied A"), said.count(ask)) == (2, 3), done.stdout + done.stderr
+        assert (f"not yours: a{ask}" in said, "If these files belong" in said) == (True, False)
+    record = shop / "records/Toy/1.0.json"
+    users.sh("root", f"chmod 755 '{shop}/images'; chown 2 '{record}'; chmod 600 '{record}'")
+    assert f"A{ask}" in " ".join(hpcmod(home, "info", "Toy/1.0", HPCMOD_CATALOGUE=str(shop)).stderr.split())
 
 
 @pytest.mark.parametrize(

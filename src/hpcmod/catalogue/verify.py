@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpcmod import __version__
-from hpcmod.catalogue.records.store import Catalogue, is_refused, software_of
+from hpcmod.catalogue.records.store import Catalogue, ask_to_open, is_refused, software_of
 from hpcmod.catalogue.values.record import CatalogueRecord, publishing_again, refusal
 from hpcmod.catalogue.visible.kept import KEPT_EASYCONFIG, KEPT_MODULE, kept_directory
 from hpcmod.catalogue.visible.modulefiles import alias_files, is_executable, script_files, visible_files
-from hpcmod.core.errors import NotFoundError
+from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.fs.checksums import file_sha256
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.progress import Progress
@@ -50,9 +50,23 @@ def check_there(catalogue: Catalogue, record: CatalogueRecord) -> None:
 def verify_container(
     catalogue: Catalogue, record: CatalogueRecord, *, progress: Progress | None = None, images: bool = True
 ) -> Iterator[Finding]:
+    """Compare a container as `compare_container` does; what this user may not read is a finding, too."""
+    try:
+        yield from compare_container(catalogue, record, progress=progress, images=images)
+    except PermissionError as err:
+        yield Finding(FAIL, "files", f"{err.filename}: {err.strerror}", ask_to_open(Path(err.filename)))
+    except BadInputError as err:
+        yield Finding(FAIL, "files", err.message, err.cure or _repair(record))
+
+
+def compare_container(
+    catalogue: Catalogue, record: CatalogueRecord, *, progress: Progress | None = None, images: bool = True
+) -> Iterator[Finding]:
     """Compare a container with its record: its image, byte by byte, and what users see of it.
 
     `images`: If False, only the size of the image is compared.
+
+    Raises PermissionError or BadInputError if a file cannot be read.
     """
     image = catalogue.images / record.sif
     if images and is_refused(catalogue, record):

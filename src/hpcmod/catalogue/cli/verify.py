@@ -15,7 +15,7 @@ from hpcmod.catalogue.cli.options import catalogue_option, open_catalogues
 from hpcmod.catalogue.finding.find import choose_records
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.sharing import may_give_to
-from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.records.store import FIX_MODES, Catalogue
 from hpcmod.catalogue.storage.modes import UNPROVEN, WrongMode, find_wrong_modes
 from hpcmod.catalogue.storage.modes import fix_modes as set_modes
 from hpcmod.catalogue.values.journal import replay
@@ -64,7 +64,7 @@ def _check_modes(catalogue: Catalogue, *, fix: bool) -> Iterator[Finding]:
         yield Finding(level, "modes", f"{entry.path}: {entry.found}, {wanted}", cure)
     if len(left) > _SHOWN:
         yield Finding(FAIL, "modes", f"{len(left) - _SHOWN} more")
-    unproven = [entry for entry, _ in left if not (entry.anchor or entry.record or entry.spare)]
+    unproven = [entry for entry, _ in left if not (entry.anchor or entry.record or entry.spare) and _may_set(entry)]
     if unproven:
         cure = f"If these files belong to the catalogue: {_setting(unproven)}; otherwise move them away"
         yield Finding(FAIL, "modes", f"{len(unproven)} of them not set by --fix-modes: {UNPROVEN}", cure)
@@ -75,15 +75,19 @@ def _check_modes(catalogue: Catalogue, *, fix: bool) -> Iterator[Finding]:
 def _cure(wrong: WrongMode, reason: str, images: Path) -> str:
     if wrong.spare:
         return "It stays closed. Publish it, or leave it to: hpcmod catalogue gc"
-    if wrong.anchor is None:
+    if wrong.anchor is None and _may_set(wrong):
         # one command for all others follows
         return _publishing(images, wrong.record, wrong.found.split()[-1]) if wrong.record else ""
-    command, status = "hpcmod catalogue verify --fix-modes", wrong.path.lstat()
+    status = wrong.path.lstat()
     if os.geteuid() == status.st_uid and status.st_gid != wrong.group and not may_give_to(wrong.group):
-        return f"You must be in this group (see: groups) to run: {command}"
-    if os.geteuid() in (0, status.st_uid) and not reason:
-        return f"To set modes and groups: {command}"
-    return f"{reason or 'not yours'}: ask {user_name(status.st_uid)} to run: {command}"
+        return f"You must be in this group (see: groups) to run: {FIX_MODES}"
+    if _may_set(wrong) and not reason:
+        return f"To set modes and groups: {FIX_MODES}"
+    return f"{reason if wrong.anchor and reason else 'not yours'}: ask {user_name(status.st_uid)} to run: {FIX_MODES}"
+
+
+def _may_set(wrong: WrongMode) -> bool:
+    return os.geteuid() in (0, wrong.path.lstat().st_uid)
 
 
 def _publishing(images: Path, record: CatalogueRecord, group: str) -> str:

@@ -19,7 +19,7 @@ from hpcmod.catalogue.records.journal import JOURNAL
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.values.lifecycle import check_alias
 from hpcmod.catalogue.values.record import CatalogueRecord
-from hpcmod.catalogue.verify import find_removed, verify_container
+from hpcmod.catalogue.verify import compare_container, find_removed
 from hpcmod.catalogue.visible.kept import easyconfig_copies, read_easyconfig
 from hpcmod.compat import make_case, open_files
 from hpcmod.compat.values.rules import RULES
@@ -178,7 +178,7 @@ def _find_damage(
     progress = context.progress(candidate.sif)
     _check_same(catalogue, candidate, known, progress)
     return tuple(
-        finding.found for finding in verify_container(catalogue, known, progress=progress) if finding.level == FAIL
+        finding.found for finding in compare_container(catalogue, known, progress=progress) if finding.level == FAIL
     )
 
 

@@ -29,6 +29,9 @@ FORMAT = 1
 RESTORE = "An admin of the catalogue can restore it from the journal: hpcmod catalogue rebuild"
 """The cure for a damaged record."""
 
+FIX_MODES = "hpcmod catalogue verify --fix-modes"
+"""The command that sets modes and groups."""
+
 _LIMIT = 1 << 20  # bytes of the file that identifies a catalogue
 _FOR_GROUP = 0o2020  # the set-group-ID bit, and that the group may write
 
@@ -108,10 +111,8 @@ class Catalogue:
         except (FileNotFoundError, NotADirectoryError) as err:
             raise FileNotFoundError(err.errno, err.strerror, err.filename) from err
         except OSError as err:
-            raise BadInputError(
-                f"{path}: {err.strerror}",
-                f"See who put it there: namei -l {path}. An admin of the catalogue can remove or replace it.",
-            ) from err
+            namei = f"See who put it there: namei -l {path}. An admin of the catalogue can remove or replace it."
+            raise BadInputError(f"{path}: {err.strerror}", ask_to_open(path) or namei) from err
 
     def record_path(self, name: str, version: str) -> Path:
         """Return the path of a record, whether or not it exists."""
@@ -173,6 +174,14 @@ class Catalogue:
         if record is None:
             raise NotFoundError(f"{name}/{version} is not in the catalogue {self.directory}", "See: hpcmod ls")
         return record
+
+
+def ask_to_open(path: Path) -> str:
+    """Return whom to ask for access to a file of a catalogue; empty if this user may read it."""
+    from hpcmod.core.fs.ownership import find_closed_to_user, user_name  # as for `tree`
+
+    closed = find_closed_to_user(path)
+    return f"Ask {user_name(closed.lstat().st_uid)} to run: {FIX_MODES}" if closed else ""
 
 
 def is_catalogue(directory: Path) -> bool:

@@ -74,7 +74,7 @@ def find_wrong_modes(
     restricted = {name: record.readers for name, record in images.items() if record.readers} | dict.fromkeys(closed, "")
     yield from _compare_loads(catalogue, root[0])
     for path in (path for place in tuple(below) or (catalogue.directory,) for path in _walk(catalogue, place)):
-        with suppress(FileNotFoundError):  # removed by a process that is publishing
+        with suppress(FileNotFoundError, PermissionError):  # removed by a process that is publishing; in a closed one
             is_root = path == catalogue.directory
             status = path.lstat()
             found = _compare(path, status, root, readers=restricted.get(path.name), is_root=is_root)

@@ -22,6 +22,12 @@ def others_may_change(status: os.stat_result) -> bool:
     return status.st_uid not in (os.geteuid(), 0) or bool(status.st_mode & _OTHERS_WRITE)
 
 
+def find_closed_to_user(path: Path) -> Path | None:
+    """Return the first directory on the way to a file that this user may not enter, or the file if unreadable."""
+    steps = (*((parent, os.X_OK) for parent in reversed(path.parents)), (path, os.R_OK))
+    return next((step for step, needed in steps if not os.access(step, needed) and os.path.lexists(step)), None)
+
+
 def check_no_link_of_others(path: Path, option: str) -> None:
     """Check that no link on the way to a path was made by another user where others may write.
 
