@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hpcmod.catalogue.records.store import Catalogue as Catalogue
     from hpcmod.catalogue.records.store import find_catalogues as find_catalogues
     from hpcmod.catalogue.session import check_advisories as check_advisories
+    from hpcmod.catalogue.session import published_cures as published_cures
     from hpcmod.catalogue.session import retired_installations as retired_installations
     from hpcmod.catalogue.visible.notices import look_for_notices as look_for_notices
 else:

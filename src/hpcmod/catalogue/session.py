@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import starmap
 from pathlib import Path
 
-from hpcmod.catalogue.records.store import find_catalogues, software_of
+from hpcmod.catalogue.records.store import Catalogue, find_catalogues, software_of
 from hpcmod.catalogue.text.notice import render_advisory
+from hpcmod.catalogue.values.record import CatalogueRecord, publishing_again
 from hpcmod.catalogue.visible.advisories import matching_advisories, read_advisories
 from hpcmod.core.errors import BadInputError, HpcmodError
+from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.facts import Package
 from hpcmod.core.values.finding import OK, WARN, Finding
 from hpcmod.machine import load_site
@@ -71,10 +74,24 @@ def check_advisories(environ: Mapping[str, str]) -> Iterator[Finding]:
 def retired_installations(environ: Mapping[str, str]) -> frozenset[Path]:
     """Return the roots of the installations that this machine's catalogues have retired, and that do not load today."""
     today = time.strftime("%Y-%m-%d", time.gmtime())
+    retired = (each for each in _records(environ) if each[1].state == "retired" and each[1].notice.until <= today)
+    return frozenset(starmap(software_of, retired))
+
+
+def published_cures(environ: Mapping[str, str]) -> dict[Path, str]:
+    """Return how to repair each container of this machine's catalogues that is damaged, by root of its installation."""
+    return {software_of(catalogue, record): _cure(catalogue, record) for catalogue, record in _records(environ)}
+
+
+def _cure(catalogue: Catalogue, record: CatalogueRecord) -> str:
+    if os.access(catalogue.locks, os.W_OK):
+        return f"Publish its image again: {publishing_again(record)}"
+    return f"Verify it, and send what that finds to your support team: hpcmod verify {sh_word(record.module)}"
+
+
+def _records(environ: Mapping[str, str]) -> Iterator[tuple[Catalogue, CatalogueRecord]]:
     try:
         listed = find_catalogues(load_site(None, environ), environ, tell=lambda _: None)
     except HpcmodError:  # check_advisories reports it
-        return frozenset()
-    records = ((catalogue, record) for catalogue in listed for record in catalogue.records())
-    retired = (each for each in records if each[1].state == "retired" and each[1].notice.until <= today)
-    return frozenset(starmap(software_of, retired))
+        return
+    yield from ((catalogue, record) for catalogue in listed for record in catalogue.readable_records())

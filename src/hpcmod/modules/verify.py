@@ -136,16 +136,20 @@ def exit_code_of(findings: Iterable[Finding]) -> int:
     return VerificationError.exit_code if damaged else 1
 
 
-def check_installations(environ: Mapping[str, str], *, retired: Collection[Path] = ()) -> Iterator[Finding]:
+def check_installations(
+    environ: Mapping[str, str], *, retired: Collection[Path] = (), published: Mapping[Path, str] | None = None
+) -> Iterator[Finding]:
     """Yield installed container modules with missing or damaged files.
 
     `retired`: Roots of installations that a site has retired: their modules refuse to load, and `catalogue gc` removes
         them.
+    `published`: How to repair an installation that a site has published, by its root.
     """
     for installed in find_installed(module_trees(environ)):
         damage = "" if installed.root in retired and not installed.root.exists() else find_damage(installed)
         if damage:
-            cure = f"hpcmod repair {sh_word(installed.module)}, if it is your own; else ask its owner."
+            own = f"hpcmod repair {sh_word(installed.module)}, if it is your own; else ask its owner."
+            cure = (published or {}).get(installed.root, own)
             yield Finding(FAIL, "installation", damage, cure, subject=f"installation {installed.module}")
 
 

@@ -10,13 +10,20 @@ from pathlib import Path
 
 import click
 
-from hpcmod.catalogue import check_advisories, complete_image, find_copy, look_around, retired_installations
+from hpcmod.catalogue import (
+    check_advisories,
+    complete_image,
+    find_copy,
+    look_around,
+    published_cures,
+    retired_installations,
+)
 from hpcmod.compat import check_fits
 from hpcmod.core import resources
 from hpcmod.core.cli.findings import Findings, show_findings
 from hpcmod.core.cli.output import json_option
 from hpcmod.core.text.quote import sh_word
-from hpcmod.core.values.finding import Finding
+from hpcmod.core.values.finding import FAIL, UNKNOWN, Finding
 from hpcmod.doctor.doctor import check_machine
 from hpcmod.doctor.security import check_directory, check_policy
 from hpcmod.modules import check_installation, check_installations
@@ -55,9 +62,17 @@ def doctor(given: tuple[str, ...], shared: Path | None, as_json: bool) -> None:
     if modules:
         show_findings(_check_modules(modules, images), as_json=as_json)
     machine = check_machine(os.environ, str(resources.easyconfigs_directory()))
-    installed = () if images else check_installations(os.environ, retired=retired_installations(os.environ))
-    fits = check_fits(images, os.environ)
-    show_findings(chain(machine, installed, check_advisories(os.environ), fits), as_json=as_json)
+    fits = check_fits(images, os.environ) if images else _check_installed()
+    show_findings(chain(machine, check_advisories(os.environ), fits), as_json=as_json)
+
+
+def _check_installed() -> Iterator[Finding]:
+    """Check all installations, and that the images of those that are not damaged fit this machine."""
+    retired, published = retired_installations(os.environ), published_cures(os.environ)
+    damaged = list(check_installations(os.environ, retired=retired, published=published))
+    yield from damaged
+    subjects = {finding.subject.replace("installation ", "image ", 1) for finding in damaged}
+    yield from (finding for finding in check_fits((), os.environ) if finding.subject not in subjects)
 
 
 def _is_module(text: str) -> bool:
@@ -67,15 +82,17 @@ def _is_module(text: str) -> bool:
 
 def _check_modules(modules: Sequence[str], images: Sequence[Path]) -> Iterator[Finding]:
     """Compare installations with their records, and check that their images and the given ones fit this machine."""
-    here = look_around(None)
-    fitting = list(images)
+    here, published, fitting = look_around(None), published_cures(os.environ), list(images)
     for text in modules:
         found = find_copy(here, text)
         of_site = f"Verify it, and send what that finds to your support team: hpcmod verify {sh_word(found.module)}"
-        for finding in check_installation(found, read_image=False):
-            cure = of_site if finding.cure and here.is_published(found) else finding.cure
+        cures = {FAIL: published.get(found.root, of_site), UNKNOWN: of_site} if here.is_published(found) else {}
+        findings = list(check_installation(found, read_image=False))
+        for finding in findings:
+            cure = cures.get(finding.level, finding.cure)
             yield replace(finding, subject=f"{found.module} {finding.subject}", cure=cure)
         image = Path(found.image.path)
-        fitting += [image] if image.is_file() else []
+        is_damaged = any(finding.level == FAIL for finding in findings)
+        fitting += [image] if image.is_file() and not is_damaged else []
     if fitting:
         yield from check_fits(fitting, os.environ)

@@ -31,6 +31,27 @@ def test_doctor_reports_missing_files_unless_the_site_retired_the_container(tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("words", [(), ("Toy",)], ids=["all", "one"])
+def test_for_a_damaged_published_container_there_is_one_cure(tmp_path: Path, words: tuple[str, ...]) -> None:
+    catalogue = make_catalogue(tmp_path / "catalogue", make_record("Toy/1.0", reference="docker://host/toy:1"))
+    root, modulefile = catalogue.software / "Toy/1.0", catalogue.modules / "Toy/1.0.lua"
+    for directory in (root, modulefile.parent):
+        directory.mkdir(parents=True)
+    modulefile.write_text(f'-- Written by hpcmod.\nlocal root = "{root}"\n')
+    (root / "Toy-1.0.sif").write_bytes(b"half")
+    image = {"path": str(root / "Toy-1.0.sif"), "size": 5, "sha256": "0" * 64}
+    (root / "record.json").write_text(json.dumps({"module": "Toy/1.0", "image": image}))
+    environ = {"HPCMOD_CATALOGUE": str(catalogue.directory), "MODULEPATH": str(catalogue.modules), "PATH": "/nowhere"}
+    cures = []
+    for _ in ("a user", "an admin"):
+        findings = json.loads(hpcmod("doctor", *words, "--json", **environ).stdout)["findings"]
+        cures += [finding["cure"] for finding in findings if "Toy" in finding["subject"] and finding["level"] == "fail"]
+        catalogue.locks.mkdir(exist_ok=True)
+    again = "Publish its image again: hpcmod publish docker://host/toy:1 --name Toy --version 1.0"
+    assert cures == ["Verify it, and send what that finds to your support team: hpcmod verify Toy/1.0", again]
+
+
+@pytest.mark.slow
 def test_a_copy_of_the_site_is_not_for_its_users_to_update(tmp_path: Path) -> None:
     catalogue = make_catalogue(tmp_path / "catalogue", make_record("Toy/1.0"))
     root, modulefile = catalogue.software / "Toy/1.0", catalogue.modules / "Toy/1.0.lua"
