@@ -293,6 +293,20 @@ SCRIPTS = [
     ("-A pi-[cnetid]\n#SBATCH -p", "", ["bad-value"] * 2),
     ("--account=\n#SBATCH -D /path/x --qos=naiss-XXXX", "", ["missing-option", "bad-value", "bad-value"]),
     ("-p node_name", "", ["bad-value"]),
+    ("--partition=#####_super", "", []),
+    ("--gpus:tesla:4", "", ["unknown-option"]),
+    ("-n 1", '[ "$1"=="a" ] && ./a\n', ["syntax"]),
+    ("-n 1", '[ "$1" == "a=b" ] && [[ a=b ]] && [ -n "$1" ] && ./a\n', ["syntax"]),
+    ("-n 1", 'A="$$SCRATCH/a" ./a\n', ["syntax"]),
+    ("-n 1", "awk '{print $$NF}' \"/tmp/$$\"\n", []),
+    ("-n 1", 'OUT="path to an existing directory"\n', ["placeholder"]),
+    ("-n 2", "srun -n 1 ./a &\nsrun -n 1 ./a\n", ["no-wait"]),
+    ("-n 2", "srun -n 1 ./monitor &\nsrun -n 1 ./a\n", []),
+    ("-n 1", "LOGS=a\necho ${logs}/x\n", ["misspelt-variable"]),
+    ("-n 1", "export USER_DIR=a\ncp $USER_DIR b\n", []),
+    ("-n 1", "./a\necho b\nsbatch <<END\nexit \\$?\nEND\n", []),
+    ("-n 1", "D=$(dirname $0)\n. ${F:-$D/f}\n", []),
+    ("-N 8 -n 500", "julia a.jl\n", []),
     ("-p node", "", []),
     ("-n 1\n#sbatch -n 1", "", []),
     ("-n 1\n#sbatch -n 2", "", ["misspelt-directive"]),
@@ -320,6 +334,7 @@ def test_a_script_for_any_machine(asked: str, line: str, rules: list[str]) -> No
         ("mamba activate a", 'Write eval "$(conda shell.bash hook)" above it, and conda activate.'),
         ("micromamba activate a", 'Write eval "$(micromamba shell hook --shell bash)" above it.'),
         ("cp a b$SLURM_JOB_ID_0", "Write ${SLURM_JOB_ID}_0."),
+        ("srun --export-all --mpi=pmi2 ./a", "Write --export=ALL"),
         ("cp a b$SLURM_JOBID_", "Write ${SLURM_JOBID}_."),
         ("cp a b$SLURM_JOB_IDD", "Write $SLURM_JOB_ID."),
         (
@@ -349,6 +364,8 @@ def test_a_script_with_a_single_directive_or_none() -> None:
     assert [fault.rule for fault in lint_job(merged, site("generic"))] == ["no-shebang", "syntax"]
     for asked, rule in (("# SBATCH -t 1", "misspelt-directive"), ("#SBATCH --gpus-per-task=1", "contradiction")):
         assert [fault.rule for fault in lint_job(f"#!/bin/bash\n{asked}\n", site("generic"))] == [rule]
+    missing = "#!/usr/env/bin bash\n#SBATCH -n 1\n"
+    assert [fault.rule for fault in lint_job(missing, site("generic"))] == ["no-shebang"]
     notes = "some notes\n#SBATCH -n 1\n"
     assert [fault.rule for fault in lint_job(notes, site("generic"))] == ["no-shebang"]
     assert lint_job("#!/bin/bash\nscreen -S work srun --pty bash\n", site("generic")) == ()  # on a login node

@@ -239,7 +239,7 @@ def _loaded(call: Call) -> Sequence[Word]:
     return words if call.name == "ml" and not MODULE_COMMAND.match(verb) else ()
 
 
-def is_unescaped(text: str, variable: str) -> bool:
+def is_read(text: str, variable: str) -> bool:
     r"""Return whether the batch shell expands a variable in a word as written: not in '...', not after a backslash."""
     quoted = r"<<-?[ \t]*(?P<quote>['\"])(\w+)(?P=quote)(?s:.*?)\n\s*\2\n|\\.|\"(?:[^\"\\]|\\.)*\"|'[^']*'"
     outside = re.sub(quoted, lambda match: re.sub(r"^<<.*|\\.|^'.*'$", "", match[0], flags=re.DOTALL), text)

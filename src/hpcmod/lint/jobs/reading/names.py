@@ -30,7 +30,7 @@ LETTERS: A=account C=constraint D=chdir G=gpus J=job-name N=nodes c=cpus-per-tas
   n=ntasks o=output p=partition q=qos t=time w=nodelist x=exclude a=array i=input L=licenses T=threads M=clusters
   F=nodefile S=core-spec B=extra-node-info W=wait b=begin
 FORMER: workdir=chdir share=oversubscribe job_name=job-name walltime=time queue=partition mem-per-task=mem-per-cpu
-  memory=mem email=mail-user name=job-name cpus=cpus-per-task
+  memory=mem email=mail-user name=job-name cpus=cpus-per-task export-all=export=ALL
 LAST_COUNTS: nodes ntasks ntasks-per-node cpus-per-task time partition account mem gres qos gpus-per-node gpus output
   error constraint array export
 VARIABLES: ACCOUNT ARRAY_JOB_ID ARRAY_TASK_COUNT ARRAY_TASK_ID ARRAY_TASK_MAX ARRAY_TASK_MIN ARRAY_TASK_STEP
@@ -57,7 +57,7 @@ TOOLS: basename cat cd chmod cp date dirname du echo env exit free grep head hos
   false awk cut tr find xargs sacct squeue scancel sstat seff sbcast which type id whoami tree curl wget python-config
   numactl taskset stat getfattr lfs cmp diff gzip gunzip zip unzip sha256sum md5sum jq sync disown eval select_gpu
   pkill
-SERIAL: R Rscript julia matlab octave java perl gmx STAR samtools bcftools bedtools fastqc multiqc trim_galore cutadapt
+SERIAL: R Rscript matlab octave java perl gmx STAR samtools bcftools bedtools fastqc multiqc trim_galore cutadapt
   fastp deduplicate_bismark Trinity minimap2 spades.py megahit kraken2 blastn blastp blastx makeblastdb gatk picard
   salmon kallisto featureCounts seqtk vcftools plink plink2 angsd iqtree iqtree2 mafft diamond prokka flye canu busco
   cellranger mosdepth xvfb-run nvprof stringtie math wolfram wolframscript lmp_serial
@@ -68,7 +68,7 @@ READ: APPTAINER_CACHEDIR CUDA_VISIBLE_DEVICES DYLD_LIBRARY_PATH HF_DATASETS_CACH
 """
 _LINES = (line.partition(": ") for line in _LISTS.replace("\n  ", " ").strip().split("\n"))
 _WORDS = {name: words.split() for name, _, words in _LINES}
-_PAIRS = {name: dict(word.split("=") for word in words if "=" in word) for name, words in _WORDS.items()}
+_PAIRS = {name: dict(word.split("=", 1) for word in words if "=" in word) for name, words in _WORDS.items()}
 
 SBATCH_OPTIONS = {*_WORDS["OF_BOTH"], *_WORDS["OF_SBATCH"]}
 """Long options of sbatch: sbatch(1) of Slurm 22.05, later versions, and plugins: Pyxis, the Container Engine, uenv."""

@@ -62,11 +62,11 @@ def rule_unknown_option(job: ScriptContext) -> Iterator[Fault]:
             yield option.line, f"Slurm has no option -{option.name}", "Write -- before the name of an option."
     for option in (*job.script.options, *steps):
         program, options = ("srun", SBATCH_OPTIONS | SRUN_ONLY) if option in steps else ("sbatch", SBATCH_OPTIONS)
-        name, value = option.name, f"={option.value}" if option.value else ""
+        name, value = option.name, f"={option.value}" if re.match("[^-]", option.value) else ""
         known = [other for other in options - {"exclusive-topo"} if other.startswith(name)]  # which few releases have
         if len(name) < 2 or name in options or len(known) == 1:
             continue
-        meant, _, given = f"{name}-{option.value}".partition("=") if known else (name, "", "")
+        meant, _, given = f"{name}-{option.value}".partition("=") if known else name.partition(":")
         near = FORMER.get(name) or next(iter(get_close_matches(meant, options, 1, 0.75)), "")
         value = f"={given}" if given else value
         if name in SRUN_ONLY:
@@ -219,7 +219,7 @@ def rule_too_many_cpus(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_no_shebang(job: ScriptContext) -> Iterator[Fault]:
-    if (job.script.options or job.script.late) and not job.script.lines[0].startswith("#!"):
+    if (job.script.options or job.script.late) and not re.match("#!(?! */(?:usr/env|env)\\b)", job.script.lines[0]):
         yield 1, "the first line does not name a shell: sbatch refuses the script", "Begin with #!/bin/bash."
 
 
@@ -282,7 +282,7 @@ def rule_missing_option(job: ScriptContext) -> Iterator[Fault]:
             problem = f"--{name} is missing, which {job.site.name} requires for every job"
             yield 1, problem, f"Add #SBATCH --{name}=..., or export SBATCH_{variable}."
     for option in (option for option in job.script.options if option.name in _NAMES and not option.value):
-        if f"{option.name}=" in job.script.lines[option.line - 1]:
+        if re.search(rf"{option.name}=(?!#)", job.script.lines[option.line - 1]):
             yield option.line, f"--{option.name} has no value, which is still to be written", "Write it."
 
 

@@ -8,14 +8,7 @@ from difflib import get_close_matches
 
 from hpcmod.jobs.values.masks import cpu_masks
 from hpcmod.lint.jobs.reading.calls import Call, Variable
-from hpcmod.lint.jobs.reading.context import (
-    GPU_OPTIONS,
-    Fault,
-    ScriptContext,
-    is_distributed,
-    is_unescaped,
-    launchers_of,
-)
+from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, Fault, ScriptContext, is_distributed, is_read, launchers_of
 from hpcmod.lint.jobs.reading.names import READ, SERIAL, TOOLS
 from hpcmod.lint.jobs.rules.container import module_variable
 
@@ -146,7 +139,7 @@ def rule_launcher_tasks(job: ScriptContext) -> Iterator[Fault]:
 def rule_early_expansion(job: ScriptContext) -> Iterator[Fault]:
     names = [*_OF_A_TASK]
     for call in job.own if job.several_nodes or (job.ranks() or 1) > 1 else ():
-        copies = not call.srun and not call.places and any(is_unescaped(call.words[-1].text, name) for name in names)
+        copies = not call.srun and not call.places and any(is_read(call.words[-1].text, name) for name in names)
         copied = [variable.name for variable in call.variables if copies and len(call.variables) == 1]
         names += [name for name in copied if len(re.findall(rf"\b{name}=", job.body)) == 1]
     for command in job.script.commands:
@@ -155,7 +148,7 @@ def rule_early_expansion(job: ScriptContext) -> Iterator[Fault]:
         numbered = _NUMBERS_NODES.search(" ".join(word.text for word in command.words))
         for name in names:
             for word in command.words:
-                if not numbered and is_unescaped(word.text, name):
+                if not numbered and is_read(word.text, name):
                     problem = f"${name} is expanded by the batch shell, before srun: all ranks get 0"
                     yield word.line, problem, "Read it in the step: srun bash -c '...' in single quotes."
             if any(f"${name}" in file for file in command.outputs):

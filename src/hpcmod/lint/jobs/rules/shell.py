@@ -26,7 +26,7 @@ _PATH_LEFT = re.compile(
     r"/your[_-]?\w*\b[^\s\"':]*|(?<![\w.{$-])your_(?!own)\w+(?!\w*[=}])|(?-i:(?<![\w.{$-])YOUR[_-]?[A-Z]\w+(?!\w*[=}])|"
     r"(?<=/)(?:NETID|USERNAME|PROJECT_?(?:ID|NAME))(?=/|$)|CHANGE_?ME|REPLACE[_-](?:ME|PWD)|\bPLACEHOLDER\b|\bFIXME\b|"
     r"INSERT_[A-Z_]+)|[_-]go(?:es)?[_-]here\b|(?<=/)x{3,}(?=/|$)|(?<=[/='\"])<[a-z][\w .-]*>(?=/)|/<[a-z][\w .-]*>|"
-    r"^\w+=[\"']<[a-z][\w ./-]*>[\"']$|\[(?:your|path|insert|user|project|name)[\w .-]*\]|"
+    r"^\w+=[\"'](?:<[a-z][\w ./-]*>|(?-i:path to [a-z ]+))[\"']$|\[(?:your|path|insert|user|project|name)[\w .-]*\]|"
     r"(?-i:(?<![\w.}\]])\[[a-z]+(?:[-_ ][a-z]+)*[-_ ](?:dir(?:ectory)?|path|file|name|account)\])"
 )
 _OF_OPTIONS = {"SLURM_CPUS_PER_TASK", "SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_NODE", "SLURM_GPUS_PER_NODE"}
@@ -66,8 +66,10 @@ def rule_syntax(job: ScriptContext) -> Iterator[Fault]:
             yield call.line, "bash runs this text as a command, which it does not find", "Begin each line with #."
         elif re.match("![a-z]", call.words[0].text):
             yield call.line, f"{call.words[0].text} is of a notebook: bash finds no such command", "Remove the !."
-        elif any(re.search(r"\$\{\$[A-Za-z]", word.text) for word in call.words):
-            yield call.line, "${$ is a bad substitution: bash does not run this command", "Remove the second $."
+        elif any(re.search(r"\$\{\$[A-Za-z]|\$\$[A-Z]{3}", re.sub(r"'[^']*'", "", word.text)) for word in call.words):
+            yield call.line, "bash reads two $ as its own number, or refuses them", "Remove the second $."
+        elif re.fullmatch(r"\[\[? [^\s=!<>]+==?[^\s=~]+ \]\]?", " ".join(word.plain for word in call.words)):
+            yield call.line, "a test of one word is always true", "Write blanks around the `=`."
 
 
 def rule_placeholder(job: ScriptContext) -> Iterator[Fault]:
@@ -164,7 +166,7 @@ def rule_script_directory(job: ScriptContext) -> Iterator[Fault]:
     knows = re.search(r"slurmd|spool|scontrol show job|SLURM_SUBMIT_DIR|\n\s*sbatch\n|\bsbatch +\S*\$", job.text)
     once = [call for call in job.own if not call.places] if job.script.options and not knows else []
     for word in (word for call in once for word in call.words if _OWN_DIRECTORY.search(word.text)):
-        if not (variable := re.match(r"(\w+)=", word.text)) or re.search(rf"\$\{{?{variable[1]}\b", job.text):
+        if not (variable := re.match(r"(\w+)=", word.text)) or re.search(rf"(?<!:-)\$\{{?{variable[1]}\b", job.text):
             problem = "Slurm runs a copy of the script: this is its spool directory, not where your script is"
             yield word.line, problem, "Use $SLURM_SUBMIT_DIR, the directory that sbatch was called in."
             return
@@ -185,7 +187,7 @@ def rule_lost_status(job: ScriptContext) -> Iterator[Fault]:
         between = "\n".join(job.script.lines[before.line - 1 : call.line - 1])
         kept = r"(?:local|export|declare|readonly)[ \t]+\w+=\"?(?:\$\((?!\()|`)[^\n]*"  # its own status, always 0
         told = re.fullmatch(rf"[ \t]*(?:echo\b(?:[^;&|>\n]|>>)*|date|wait|{kept})[ \t]*(?:\n[ \t]*(?:#.*)?)*", between)
-        if told and any("$?" in re.sub(r"'[^']*'", "", word.text) for word in call.words):
+        if told and any("$?" in re.sub(r"'[^']*'|\\.", "", word.text) for word in call.words):
             problem = f"$? is the status of {before.words[0].plain} here, and not of the program above it"
             yield call.line, problem, "Write status=$? right after the program, and use $status."
 
@@ -254,11 +256,13 @@ def rule_misspelt_variable(job: ScriptContext) -> Iterator[Fault]:
 
 
 def _is_near(name: str, other: str) -> bool:
-    """Return whether a name differs from another one in a letter that is wrong, missing, added or swapped."""
+    """Return whether a name differs from another one in its case, or in a letter: wrong, missing, added or swapped."""
     start = len(commonprefix((name, other)))
     end = len(commonprefix((name[start:][::-1], other[start:][::-1])))
     a, b = name[start : len(name) - end], other[start : len(other) - end]
     one = len(a) + len(b) == 1 or (len(a) == len(b) == 1 and start and end) or (len(a) == 2 and a == b[::-1])
+    if name.islower() and name.upper() == other:
+        return True
     return bool(one) and min(len(name), len(other)) > 4 and not re.search(r"\d|[sS]$", a + b)
 
 
@@ -308,7 +312,9 @@ def rule_no_wait(job: ScriptContext) -> Iterator[Fault]:
     behind = [call for call in (*starts, *own) if call.background and (call in starts or call.name not in TOOLS | {""})]
     if not behind or any(call.name in ("wait", "sleep", "tail") for call in job.calls):
         return
-    after = (call for call in job.calls[job.calls.index(behind[-1]) :] if not call.background)
-    if all(call.name in TOOLS | {""} and "loop" not in call.places and call.srun is None for call in after):
+    after = [call for call in job.calls[job.calls.index(behind[-1]) :] if not call.background]
+    if [call.name for call in after] == [behind[-1].name] or all(
+        call.name in TOOLS | {""} and "loop" not in call.places and call.srun is None for call in after
+    ):
         problem = "nothing waits for this background command, which ends with the script"
         yield behind[-1].line, problem, "End the script with wait."
