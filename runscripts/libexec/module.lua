@@ -69,7 +69,7 @@ for _, place in ipairs(container.image) do
 end
 if loading and not sif then
     refuse("its image was not found in any of these locations:\n  " .. table.concat(container.image, "\n  ")
-        .. "\nReinstall it with: eb " .. container.easyconfig .. " --rebuild")
+        .. "\nIf you have installed it: eb " .. container.easyconfig .. " --rebuild; else tell the support of your site")
 end
 sif = sif or container.image[1]
 share("SIF", sif)

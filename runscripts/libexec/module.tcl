@@ -129,8 +129,8 @@ proc hpcmod::refusal {} {
     set sif [lindex $container(image) 0]
     foreach place [lreverse $container(image)] { if {[file isfile $place]} { set sif $place } }
     if {[file isfile $sif] || !$loading} { return "" }
-    return "its image was not found in any of these locations:\n  [join $container(image) "\n  "]\nReinstall it with: eb\
-        $container(easyconfig) --rebuild"
+    return "its image was not found in any of these locations:\n  [join $container(image) "\n  "]\nIf you have installed it:\
+        eb $container(easyconfig) --rebuild; else tell the support of your site"
 }
 
 set hpcmod::refused [hpcmod::refusal]
