@@ -253,7 +253,7 @@ DIRECTIVES = [
     ("-a 1-2 -o {{log}}", "", []),
     ("-n 4", "mpirun -np 8 ./a\n", ["mpirun"]),
     ("-n 4", "mpirun -np 4 ./a\nmpirun --oversubscribe -np 8 ./a\n", []),
-    ("-c 4", "echo > x$task_\ntask=1\n(( total = 1 ))\necho $total $totals\n", ["misspelt-variable"] * 2),
+    ("-c 4", "echo > x$task_\ntask=1\n(( total = 1 ))\necho $total\necho $totals\n", ["misspelt-variable"] * 2),
     ("-c 4", "run_title=a\ncp ${run_title1}/b c\n", ["misspelt-variable"]),
     ("-c 4", "model=a\nepochs=1\necho $fold $model\n", []),
     ("--gpus-per-node=2 -p standard-g", "", ["billed-gpus"]),
@@ -307,6 +307,12 @@ SCRIPTS = [
     ("-n 1", "./a\necho b\nsbatch <<END\nexit \\$?\nEND\n", []),
     ("-n 1", "D=$(dirname $0)\n. ${F:-$D/f}\n", []),
     ("-N 8 -n 500", "julia a.jl\n", []),
+    ("-n 1", "for a in b; do\n  #SBATCH -N 2\n  ./a\ndone\n", ["late-directive"]),
+    ("--nodes=\t## set it", "", ["bad-value"]),
+    ("-n 1 -c 2", "if a; then\n  N=384\nfi\nexport OMP_NUM_THREADS=$N\n./a\n", []),
+    ("-n 1", "opts=1\n./a ${opts} ${opts1}\n", []),
+    ("-n 2", "./work &\nsleep 9\n./work\n", []),
+    ("-n 2", "./work &\n./work\necho done\n", ["no-wait"]),
     ("-p node", "", []),
     ("-n 1\n#sbatch -n 1", "", []),
     ("-n 1\n#sbatch -n 2", "", ["misspelt-directive"]),
@@ -368,7 +374,8 @@ def test_a_script_with_a_single_directive_or_none() -> None:
     assert [fault.rule for fault in lint_job(missing, site("generic"))] == ["no-shebang"]
     notes = "some notes\n#SBATCH -n 1\n"
     assert [fault.rule for fault in lint_job(notes, site("generic"))] == ["no-shebang"]
-    assert lint_job("#!/bin/bash\nscreen -S work srun --pty bash\n", site("generic")) == ()  # on a login node
+    for line in ("screen -S work srun --pty bash", "salloc bash x.sh"):  # on a login node
+        assert lint_job(f"#!/bin/bash\n{line}\n", site("generic")) == ()
     writer = "cat >x.sh <<EOF\n#SBATCH -N 2\nEOF\n#SBATCH -N 2\n"
     line = 'cd "$(dirname "${BASH_SOURCE[0]}")"\n'
     assert lint_job(f"#!/bin/bash\n{line}{writer}", site("lumi")) == ()

@@ -99,7 +99,7 @@ def read_batch_script(text: str) -> BatchScript:
     texts = [(word.line, word.text.count("\n")) for word in words if "\n" in word.text]
     texts += [(each.line, each.text.count("\n") + 1) for command in commands for each in command.documents]
     documents = frozenset(number for start, more in texts for number in range(start, start + more + 1))
-    given = (number for number, line in numbered if re.match(r"#SBATCH\s*-", line))
+    given = (number for number, line in enumerate(lines, 1) if re.match(r"\s*#SBATCH\s*-", line))
     late = tuple(number for number in given if is_whole and number > first and number not in documents)
     options = tuple(option for given, _ in directives for option in given)
     strays = tuple(word for _, left in directives for word in left)

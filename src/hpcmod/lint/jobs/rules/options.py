@@ -77,7 +77,7 @@ def rule_unknown_option(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
-    lines = [line.partition(" #")[0] for line in job.script.lines]
+    lines = [re.split(r"\s#", line, maxsplit=1)[0] for line in job.script.lines]
     is_template = sum(re.fullmatch("[A-Z_]{4,}", option.value) is not None for option in job.script.options) > 2
     for option in job.script.options:
         line = lines[option.line - 1]
@@ -106,7 +106,7 @@ def rule_mail_address(job: ScriptContext) -> Iterator[Fault]:
         yield option.line, f"--mail-user={option.value}: nobody gets the mails of this job", "Write your own address."
     unknown = [word for word in re.findall(r"\w+", given) if not re.fullmatch(_EVENT, word)]
     if events and unknown and not _refused_value("mail-type", given)[0]:
-        yield events.line, f"Slurm has no event {unknown[0]}, and sends no mail at it", "Write BEGIN, END or FAIL."
+        yield events.line, f"Slurm sends no mail at {unknown[0]}", "Write BEGIN, END, FAIL or TIME_LIMIT."
 
 
 def _refused_value(name: str, value: str) -> tuple[str, str]:
@@ -242,7 +242,7 @@ def rule_late_directive(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_misspelt_directive(job: ScriptContext) -> Iterator[Fault]:
-    for number, line in enumerate(job.script.lines, 1):
+    for number, line in enumerate(job.script.lines[: job.calls[0].line if job.calls else None], 1):
         wrong = _MISSPELT.match(line) or (not job.script.options and _APART.match(line))
         if wrong and f"#SBATCH{line[7:]}" not in job.script.lines and number not in job.script.documents:
             yield number, "for sbatch this is a comment", "Begin the line with #SBATCH; to switch it off, ##SBATCH."

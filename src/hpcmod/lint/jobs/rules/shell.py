@@ -199,7 +199,7 @@ def rule_no_terminal(job: ScriptContext) -> Iterator[Fault]:
         interactive = shell or re.fullmatch(r"(?:\S*/)?\w*sh(?: -[il]+)*", call.arguments())
         if (call.of_srun("pty") and interactive and job.script.options) or (shell and job.script.options and not reads):
             yield call.line, "this shell ends at once: a job has no terminal", "Run it in an allocation of salloc."
-        elif call.name == "salloc":
+        elif call.name == "salloc" and job.script.options:
             yield call.line, "salloc in a batch script waits for a second allocation", "Remove it: the job has one."
 
 
@@ -218,8 +218,10 @@ def rule_too_many_threads(job: ScriptContext) -> Iterator[Fault]:
     cpus = each * (job.ranks_per_node() or job.ranks() or 1)
     if job.whole_nodes or job.option("mincpus", "cpus-per-gpu", "hint", "threads-per-core"):
         return
-    given = [variable for variable, _ in job.settings if variable.name == "OMP_NUM_THREADS"]
-    asked = [(variable.line, f"OMP_NUM_THREADS={job.expand(variable.value)} ") for variable in given]
+    cases = {variable.name for variable, call in job.settings if "branch" in call.places}
+    given = [each for each, _ in job.settings if not cases & {each.name, *re.findall(r"\w+", each.value)}]
+    threads = (variable for variable in given if variable.name == "OMP_NUM_THREADS")
+    asked = [(variable.line, f"OMP_NUM_THREADS={job.expand(variable.value)} ") for variable in threads]
     for call in (call for call in job.calls if call.name not in TOOLS and not call.of_srun("cpus-per-task")):
         match = _THREADS.search(f"{job.expand(call.arguments())} ")
         starts = {word.name for word in call.program} & _STARTS_JOBS and not _ALONE.match(call.arguments())
@@ -247,6 +249,7 @@ def rule_misspelt_variable(job: ScriptContext) -> Iterator[Fault]:
     said: set[int] = set()
     for name, line in (*job.unset, *exports):
         copies = {variable.name for variable, _ in job.settings if re.search(rf"\$\{{?{name}\b", variable.value)}
+        copies |= {*re.findall(r"\$\{?(\w+)", job.script.lines[line - 1])} - {name}  # not meant: on the same line
         near = [other for other in job.names - copies if _is_near(name, other)]
         if name.islower() and len(name) > 3 and (name, line) in job.unset:  # a variable that was renamed
             near = near or get_close_matches(name, [other for other in job.names - copies if other.islower()], 1, 0.75)
@@ -279,7 +282,7 @@ def rule_signal(job: ScriptContext) -> Iterator[Fault]:
     traps = [(call, {_signal_name(word.plain) for word in call.program[2:]}) for call in calls]
     target, _, before = option.value.partition("@")
     if before and not before.isdecimal():
-        yield option.line, f"--signal={option.value}: the time before the end is in seconds", "Write USR1@300."
+        yield option.line, f"--signal={option.value}: the time before the end is in seconds", f"Write {target}@300."
     to_shell = re.match(r"[RB]*B[RB]*:", target) is not None
     signal = _signal_name(target.rpartition(":")[2])
     caught = [call for call, signals in traps if signal in signals]
@@ -288,8 +291,7 @@ def rule_signal(job: ScriptContext) -> Iterator[Fault]:
     programs = [call for call in job.calls if call.name not in TOOLS | {""} and call.words[0].text != "export"]
     no_step = all(_STARTS_NONE.fullmatch(call.name) for call in programs) and not _MAY_START_STEPS.search(job.body)
     if to_shell and others and not caught:
-        given = f"Slurm sends {signal} (line {option.line})"
-        problem = f"{given}, and this trap is for another signal: bash ends at {signal}"
+        problem = f"Slurm sends {signal} (line {option.line}), at which bash ends: this trap is for another signal"
         yield others[0].line, problem, f"Use {signal} in the trap."
     elif to_shell and not caught and not replaced and not job.sources:
         problem = f"{signal} is sent only to the batch shell, which has no trap for it, so the job ends at once"
@@ -313,8 +315,7 @@ def rule_no_wait(job: ScriptContext) -> Iterator[Fault]:
     if not behind or any(call.name in ("wait", "sleep", "tail") for call in job.calls):
         return
     after = [call for call in job.calls[job.calls.index(behind[-1]) :] if not call.background]
-    if [call.name for call in after] == [behind[-1].name] or all(
-        call.name in TOOLS | {""} and "loop" not in call.places and call.srun is None for call in after
-    ):
+    alike = [call.name for call in after if call.name not in TOOLS] == [behind[-1].name]
+    if alike or all(call.name in TOOLS | {""} and "loop" not in call.places and call.srun is None for call in after):
         problem = "nothing waits for this background command, which ends with the script"
         yield behind[-1].line, problem, "End the script with wait."
