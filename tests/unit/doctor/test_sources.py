@@ -47,7 +47,7 @@ def test_every_value_of_a_shipped_profile_has_a_source_that_can_be_read(name: st
     text = resources.site_profiles()[name]
     profile = parse_profile(text, f"{name}.toml")
     found = list(check_sources(profile, text, None))
-    assert [(one.line, one.found) for one in found if one.level != "ok"] == []
+    assert [(one.line, one.found, one.cure) for one in found if one.level != "ok"] == []
     assert profile.values["tried"]
 
 

@@ -169,7 +169,7 @@ def test_where_there_is_only_python3_that_is_run(scripts: Scripts, tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["conda-python-simple", "conda-python-distributed"])
 def test_without_python_reports_what_was_searched(scripts: Scripts, name: str, tmp_path: Path) -> None:
-    for program in ("mkdir", "env"):
+    for program in ("mkdir", "env", "ls"):
         (tmp_path / "few").mkdir(exist_ok=True)
         (tmp_path / "few" / program).symlink_to(f"/usr/bin/{program}")
     ran = scripts(name, path=f"{tmp_path}/few")

@@ -122,7 +122,7 @@ def test_all_shipped_profiles_pass_by_themselves_each_value_with_its_source() ->
     found = json.loads(done.stdout)["findings"]
     assert len(found) >= 20
     assert {one["subject"].removesuffix(".toml") for one in found} == set(resources.site_profiles())
-    assert {one["level"] for one in found} == {"ok"}
+    assert [(one["subject"], one["found"], one["cure"]) for one in found if one["level"] != "ok"] == []
 
 
 def test_a_file_is_checked_by_itself(ours: Path) -> None:
