@@ -75,9 +75,9 @@ class Site:
             start_new_session=True,
         )
 
-    def publish(self, image: Path, version: str, *more: str) -> Done:
+    def publish(self, image: Path, version: str, *more: str, **env: str) -> Done:
         """Publish Toy, without the Slurm that the test machine may have."""
-        return self.hpcmod("publish", image, "--name", "Toy", "--version", version, "--no-slurm", *more)
+        return self.hpcmod("publish", image, "--name", "Toy", "--version", version, "--no-slurm", *more, **env)
 
     def published(self, image: Path, version: str, *more: str) -> None:
         done = self.publish(image, version, *more)

@@ -231,6 +231,11 @@ def test_the_owner_of_what_is_closed_is_named_and_the_rest_is_verified(users: Us
     record = shop / "records/Toy/1.0.json"
     users.sh("root", f"chmod 755 '{shop}/images'; chown 2 '{record}'; chmod 600 '{record}'")
     assert f"A{ask}" in " ".join(hpcmod(home, "info", "Toy/1.0", HPCMOD_CATALOGUE=str(shop)).stderr.split())
+    for place in (shop / "records", shop / "journal.jsonl"):
+        users.sh("root", f"chown 2 '{place}'; chmod 700 '{place}'")
+        done = hpcmod(home, "catalogue", "verify", HPCMOD_CATALOGUE=str(shop))
+        assert f"{place}: Permission denied A{ask}" in " ".join(f"{done.stdout}{done.stderr}".split())
+        users.sh("root", f"chmod 755 '{place}'")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.images import Sif
 from tests import corpus
 from tests.integration.conftest import make_images
 from tests.integration.publishing import Site, make_site, make_vendor_image
@@ -193,6 +194,15 @@ def test_a_failed_check_keeps_what_undo_brings_back(site: Site, images: list[Pat
     assert site.publish(images[0], "1.0", "--check", "false").returncode == 1
     site.does("catalogue", "undo", "2")
     assert site.user("module load Toy; hello again").stdout == "again\n"
+    for place in (site.catalogue / "images/Toy-1.0.sif", Sif(site.catalogue / "images/Toy-1.0.sif").sidecar):
+        place.chmod(0o600)  # as a repair that was killed left it
+    assert site.publish(images[0], "1.0", EBROOTTOY="/loaded").returncode == 0
+    assert "fail modes" not in " ".join(site.hpcmod("catalogue", "verify").stdout.split())
+    site.does("catalogue", "undo")
+    assert site.publish(images[0], "1.0", EBROOTTOY="/loaded").returncode == 0
+    site.does("catalogue", "undo")
+    done = site.hpcmod("catalogue", "undo", "4")
+    assert (done.returncode, "change 5 has published Toy/1.0 again" in done.stderr) == (2, True)
 
 
 def test_a_dry_run_prints_the_complete_plan_and_does_nothing(site: Site, images: list[Path]) -> None:

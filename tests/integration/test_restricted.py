@@ -96,16 +96,22 @@ def test_a_group_publishes_for_another_group(lmod: ModuleTool, tiny_sif: Path, t
     assert "hpcmod catalogue verify --fix-modes" in done.stdout
     site.does("catalogue", "verify", "--fix-modes")
     assert (image.stat().st_mode & 0o777, image.stat().st_gid) == restricted
-    record, text = site.catalogue / "records/Toy/1.0.json", (site.catalogue / "records/Toy/1.0.json").read_text()
+    files = [site.catalogue / "records/Toy/1.0.json", site.catalogue / "journal.jsonl"]
+    texts = [path.read_text() for path in files]
+
+    def set_record(readers: str) -> None:
+        for path, text in zip(files, texts):
+            path.write_text(text.replace(f'"readers": "{other}"', f'"readers": "{readers}"'))
+
     foreign = next(entry.gr_name for entry in grp.getgrall() if entry.gr_gid not in (os.getegid(), *os.getgroups()))
-    record.write_text(text.replace(f'"readers": "{other}"', f'"readers": "{foreign}"'))
+    set_record(foreign)
     os.chown(image, -1, grp.getgrnam(mine).gr_gid)
     for words in (("verify",), ("verify", "--fix-modes")):
         said = " ".join(site.hpcmod("catalogue", *words).stdout.split())
         assert (f"expected -rw-r----- {foreign}" in said, "You must be in this group" in said) == (True, True), said
-    record.write_text(text)
+    set_record(other)
     site.does("catalogue", "verify", "--fix-modes")
-    record.write_text(text.replace(f'"readers": "{other}"', '"readers": ""'))  # as each publisher may
+    set_record("")  # as each publisher may
     said = " ".join(site.hpcmod("catalogue", "verify", "--fix-modes").stdout.split())
     assert (image.stat().st_mode & 0o777, image.stat().st_gid) == restricted
     cure = f"publish {image} --name Toy --version 1.0 --readers {other}"
@@ -136,6 +142,16 @@ def test_an_image_with_a_group_of_neither_record_nor_catalogue_is_published_agai
     assert image.stat().st_mode & 0o777 == 0o640
     site.does("catalogue", "gc", "--days", "0")
     assert not image.exists()
+
+
+def test_an_undo_closes_what_it_brings_back(lmod: ModuleTool, tiny_sif: Path, tmp_path: Path) -> None:
+    site = make_site(lmod, tmp_path)
+    site.published(tiny_sif, "1.0", "--readers", grp.getgrgid(os.getegid()).gr_name)
+    site.does("catalogue", "undo")
+    assert site.publish(tiny_sif, "1.0", "--check", "false").returncode == 1
+    site.does("catalogue", "undo", "2")
+    for image in (site.catalogue / "images/Toy-1.0.sif", site.catalogue / "software/Toy/1.0/Toy-1.0.sif"):
+        assert image.stat().st_mode & 0o777 == 0o640
 
 
 def test_undoing_a_restriction_opens_the_image_again(lmod: ModuleTool, tiny_sif: Path, tmp_path: Path) -> None:

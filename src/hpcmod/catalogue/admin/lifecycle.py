@@ -59,11 +59,13 @@ def undo(catalogue: Catalogue, number: int | None, *, actor: Actor, dry_run: boo
     with changing(catalogue, actor, frees=True):
         change, records = _find_undo(catalogue, number)
         known = {key: catalogue.find(*key) for key in records}
+        readers = {key: record.readers if record else "" for key, record in known.items()}
+        changed = [record for key, record in records.items() if record and record.readers != readers[key]]
+        for record in (record for record in changed if record.readers):  # closed before users see it
+            set_readers(catalogue, record)
         undone = commit(catalogue, records, verb=f"undo {change.verb}", actor=actor, undoes=change.id)
-        for key, record in records.items():
-            before = known[key]
-            if record and before and record.readers != before.readers:
-                set_readers(catalogue, record)
+        for record in (record for record in changed if not record.readers):
+            set_readers(catalogue, record)
         return undone
 
 

@@ -84,6 +84,7 @@ def _carry_out(plan: PublishPlan, context: PublishContext) -> Published:
         known = set_terms(catalogue, known, readers=request.readers, licence=request.licence)
     if known and plan.action == ALIAS:
         context.actor.tell(f"{known.module} is already published with this image")
+        _set_modes(plan, known.readers, since=0.0)  # as a killed repair has left them
         return _make_visible(plan, known, context)
     for damage in plan.damage:
         context.actor.tell(f"repairing: {damage}")
@@ -116,10 +117,14 @@ def _install_and_check(plan: PublishPlan, context: PublishContext) -> CatalogueR
         site=context.machine.site.name,
         environ=context.eb_environment,
     )
-    places = (stage.software, got.path, Sif(got.path).sidecar)
-    closed = (candidate.sif,) if readers else ()
-    set_modes(stage.catalogue, places, since=began, closed=closed)  # `eb` sets the publisher's own group
+    _set_modes(plan, readers, since=began)  # `eb` sets the publisher's own group
     return replace(record, checks=tuple(_try(plan, record, context)))
+
+
+def _set_modes(plan: PublishPlan, readers: str, *, since: float) -> None:
+    catalogue, image = plan.stage.catalogue, plan.stage.catalogue.images / plan.candidate.sif
+    closed = (image.name,) if readers else ()
+    set_modes(catalogue, (plan.stage.software, image, Sif(image).sidecar), since=since, closed=closed)
 
 
 def _fetch(plan: PublishPlan, context: PublishContext) -> Obtained:

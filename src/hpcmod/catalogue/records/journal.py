@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from hpcmod.catalogue.records.store import ask_to_open
 from hpcmod.catalogue.values.journal import Change, parse_change, render_change
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.fs.beneath import closing
@@ -75,3 +76,6 @@ def _read_lines(directory: Path) -> list[bytes]:
         return Tree(directory).read(JOURNAL, _LIMIT).split(b"\n")[:-1]
     except FileNotFoundError:
         return []
+    except PermissionError as err:
+        path = directory / JOURNAL
+        raise BadInputError(f"{path}: {err.strerror}", ask_to_open(path)) from err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -123,10 +123,21 @@ class Catalogue:
         letter = name[0].lower()
         return self.easyconfigs / (letter if letter.isalpha() else "0") / name
 
+    @contextmanager
+    def _listing(self) -> Iterator[None]:
+        """Take a missing directory as an empty one; raise BadInputError if this user may not list it."""
+        try:
+            yield
+        except FileNotFoundError:
+            pass
+        except PermissionError as err:
+            cure = ask_to_open(Path(err.filename))
+            raise BadInputError(f"{err.filename}: {err.strerror}", cure) from err
+
     def containers(self) -> tuple[tuple[str, str], ...]:
         """Return name and version of every record, sorted, without opening any."""
         names: list[str] = []
-        with suppress(FileNotFoundError), os.scandir(self.records_directory) as found:
+        with self._listing(), os.scandir(self.records_directory) as found:
             names = [
                 entry.name for entry in found if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
             ]
@@ -134,7 +145,7 @@ class Catalogue:
 
     def versions(self, name: str) -> list[str]:
         """Return the versions of a name, in no order, without opening any record."""
-        with suppress(FileNotFoundError), os.scandir(self.records_directory / name) as found:
+        with self._listing(), os.scandir(self.records_directory / name) as found:
             names = [entry.name for entry in found if entry.name.endswith(".json") and not entry.name.startswith(".")]
             return [name[: -len(".json")] for name in names]
         return []

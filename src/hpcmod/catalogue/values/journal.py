@@ -103,8 +103,21 @@ def make_undo(change: Change, now: Records, journal: Iterable[Change]) -> dict[K
         if edit.before is None:
             new[edit.key] = None
         else:
+            _check_files(change, edit, journal)
             new[edit.key] = parse_record(json.dumps({**_values(current), **edit.before}).encode())
     return new
+
+
+def _check_files(change: Change, edit: Edit, journal: Iterable[Change]) -> None:
+    """Check that no publication has replaced the files of a container that an undo would bring back."""
+    for newer in journal if edit.after is None else ():
+        replaced = any(other.key == edit.key and other.before is None for other in newer.edits)
+        if newer.id > change.id and replaced and not newer.undoes:
+            raise BadInputError(
+                f"change {change.id} ({change.verb}) cannot be undone: change {newer.id} has published "
+                f"{edit.name}/{edit.version} again, with other files",
+                "Publish its image again, with the options of then.",
+            )
 
 
 def _lasting(verb: str) -> tuple[str, str]:
