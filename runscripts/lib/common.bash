@@ -8,7 +8,7 @@ stop() { # STATUS MESSAGE
   exit "$1"
 }
 
-# The scheduler's variables, under names of our own. Only this file reads them, and only step.bash runs its programs.
+# The scheduler's variables, under names of our own. Only this file reads Slurm's, and only step.bash runs its programs.
 #   Slurm  sbatch(1) and srun(1), "OUTPUT ENVIRONMENT VARIABLES"
 #   PBS    qsub(1B), "Environment Variables"
 #   LSF    IBM Spectrum LSF, "Environment variables"
@@ -41,7 +41,7 @@ _task_cpus=${SLURM_CPUS_PER_TASK-}
 _job_variable=SLURM_JOB_ID
 _job_mark=$_job_variable=$_job _task_mark=SLURM_STEP_ID= _node_mark=SLURMD_NODENAME=$_node_name
 
-# The command that starts tasks; also the value of --launcher for ranks that are tasks. Its row in the table of ranks.bash.
+# The command that starts tasks; also the value of --launcher for ranks that are tasks. Then its row, as in launchers.bash.
 _task_launcher=srun
 _task_variables='SLURM_PROCID|SLURM_LOCALID|SLURM_STEP_NUM_TASKS SLURM_NTASKS SLURM_NPROCS|-|SLURM_NODEID|SLURM_STEP_NUM_NODES SLURM_NNODES|SLURM_JOB_ID SLURM_JOBID'
 _run_variables='SLURM_JOB_ID PBS_JOBID LSB_JOBID' # for launchers without a number of their own

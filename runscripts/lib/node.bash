@@ -1,9 +1,10 @@
 # What a rank uses on its node: GPUs, the cores near them, and directories for caches.
 # shellcheck disable=SC2206 # lists of names and numbers are split into words
 
-# Choose which GPUs a rank sees, and its LOCAL_RANK, an index into those. all: every GPU of the node, as under torchrun, and
-# LOCAL_RANK is the index of the rank on its node. one: the GPU with that index, and LOCAL_RANK is 0. The index itself is in
-# HPCMOD_LOCAL_RANK, for work that is done once per node. If LOCAL_RANK is already set, nothing is hidden.
+# Choose which GPUs a rank sees, and its LOCAL_RANK, an index into those. all: every GPU that the task has, as under torchrun,
+# and LOCAL_RANK is the index of the rank on its node. one: the GPU near its cores, if they are bound to one, else the one with
+# that index, and LOCAL_RANK is 0. The index itself is in HPCMOD_LOCAL_RANK, for work that is done once per node. If LOCAL_RANK
+# is already set, nothing is hidden.
 choose_gpus() { # -> _devices: number of GPUs that the variables show to this rank, 0 if unknown; _gpu: its own, of the node
   local mode=${_asked[gpus-visible]:-$_gpus_per_rank} own='' IFS=,
   local -a devices=() others=()

@@ -136,13 +136,13 @@ check_sources() {
 }
 
 warn_of_missing_launcher() {
-  [[ ! $_launcher && $_job_tasks != 1 && $WORLD_SIZE == 1 ]] || return 0
+  [[ ! $_launcher && $_job_tasks != 1 && ${WORLD_SIZE-} == 1 ]] || return 0
   say "this job has $_job_tasks tasks, but this process was not started by $_task_launcher: running as the only rank"
 }
 
 # If the launcher gives MPI no PMI, each process silently becomes rank 0 of 1.
 warn_of_missing_mpi() { # ARGS
-  [[ ${RANK-} == 0 && $_launcher == "$_task_launcher" && $WORLD_SIZE != 1 && ! ${!PMI@}${!PALS@} && -f ${1-} ]] || return 0
+  [[ ${RANK-} == 0 && $_launcher == "$_task_launcher" && ${WORLD_SIZE-} != 1 && ! ${!PMI@}${!PALS@} && -f ${1-} ]] || return 0
   source "$_lib/missing-mpi.bash"
 }
 
