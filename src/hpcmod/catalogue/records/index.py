@@ -239,8 +239,8 @@ def _read_records(catalogue: Catalogue, names: Iterable[str], damaged: dict[str,
     for name in sorted(names):
         try:
             versions = sorted(catalogue.versions(name))
-        except OSError as err:
-            damaged[name] = explain_os_error(err).message
+        except (HpcmodError, OSError) as err:
+            damaged[name] = (explain_os_error(err) if isinstance(err, OSError) else err).message
             continue
         for version in versions:
             try:
