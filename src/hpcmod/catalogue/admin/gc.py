@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hpcmod.catalogue.change import Actor, changing, commit, find_lost
 from hpcmod.catalogue.records.sharing import find_private
-from hpcmod.catalogue.records.store import Catalogue, software_of
+from hpcmod.catalogue.records.store import REBUILD, Catalogue, software_of
 from hpcmod.catalogue.storage.trash import check_removable, delete_trash
 from hpcmod.catalogue.storage.usage import read_counts
 from hpcmod.catalogue.values.advisory import seconds_of
@@ -25,7 +25,6 @@ from hpcmod.core.lock import read_holder
 from hpcmod.images import Sif
 
 _DAY = 86400.0
-_REBUILD = "hpcmod catalogue rebuild"
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def find_unused(catalogue: Catalogue, *, days: float, now: float) -> list[Unused
     """
     for name, version in find_lost(catalogue):
         path = catalogue.record_path(name, version)
-        raise BadInputError(f"{path} is lost, so gc would remove what users load", f"Restore it: {_REBUILD}")
+        raise BadInputError(f"{path} is lost, so gc would remove what users load", f"Restore it: {REBUILD}")
     links: dict[tuple[int, int], int] = {}
     found = reversed(list(_find(catalogue, days=days, now=now)))  # the first name of a file has its size
     return [_with_size(catalogue, unused, links) for unused in found][::-1]

@@ -15,7 +15,7 @@ from hpcmod.catalogue.cli.options import catalogue_option, open_catalogues
 from hpcmod.catalogue.finding.find import choose_records
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.sharing import may_give_to
-from hpcmod.catalogue.records.store import FIX_MODES, Catalogue
+from hpcmod.catalogue.records.store import FIX_MODES, REBUILD, Catalogue
 from hpcmod.catalogue.storage.modes import UNPROVEN, WrongMode, find_wrong_modes
 from hpcmod.catalogue.storage.modes import fix_modes as set_modes
 from hpcmod.catalogue.values.journal import replay
@@ -29,7 +29,6 @@ from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 
 _SHOWN = 20  # wrong modes listed individually
-_REBUILD = "hpcmod catalogue rebuild"
 
 
 @click.command()
@@ -49,6 +48,8 @@ def verify(names: tuple[str, ...], images: bool, fix_modes: bool, directory: Pat
     """
     catalogue = open_catalogues(directory)[0]
     records = list(_check_records(catalogue))
+    if records:  # perhaps by a change that has ended meanwhile
+        records = list(_check_records(catalogue))
     doubtful = {finding.subject.removesuffix(" record") for finding in records if finding.subject}
     if doubtful:  # who may read an image is in its record
         modes = iter([Finding(WARN, "modes", "not checked: restore the records first")])
@@ -128,9 +129,9 @@ def _check_records(catalogue: Catalogue) -> Iterator[Finding]:
             yield Finding(FAIL, "record", err.message, err.cure, subject=subject)
             continue
         if found is None:
-            yield Finding(FAIL, "record", f"{path} is missing", f"Restore it: {_REBUILD}", subject=subject)
+            yield Finding(FAIL, "record", f"{path} is missing", f"Restore it: {REBUILD}", subject=subject)
         elif wanted and found != wanted:
-            cure = f"Restore what the journal has: rm {sh_word(str(path))}; {_REBUILD}"
+            cure = f"Restore what the journal has: rm {sh_word(str(path))}; {REBUILD}"
             yield Finding(FAIL, "record", f"{path} is not as published", cure, subject=subject)
 
 

@@ -153,10 +153,9 @@ def install_staged(
     # the module reads notices from the catalogues that are known here
     known = ":".join(filter(None, (str(stage.catalogue.directory), environ.get("HPCMOD_CATALOGUE", ""))))
     loaded = [syntax for syntax, path in _modules_below(stage.catalogue.modules, stage).items() if path.is_file()]
-    bare = {
-        name: value for name, value in environ.items() if not name.startswith("EBROOT")
-    }  # a loaded module stops `eb`
-    variables = {**bare, "HPCMOD_SITE": str(ours), "HPCMOD_CATALOGUE": known, _STAGED: " ".join(loaded)}
+    # those of loaded modules would stop `eb`
+    without = {name: value for name, value in environ.items() if not name.startswith("EBROOT")}
+    variables = {**without, "HPCMOD_SITE": str(ours), "HPCMOD_CATALOGUE": known, _STAGED: " ".join(loaded)}
     done = run_eb(command[1:], variables)
     if done.status:
         output = f"{done.stdout}\n{done.stderr}"

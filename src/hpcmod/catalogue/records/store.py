@@ -26,7 +26,10 @@ CATALOGUE = "catalogue.json"
 
 FORMAT = 1
 
-RESTORE = "An admin of the catalogue can restore it from the journal: hpcmod catalogue rebuild"
+REBUILD = "hpcmod catalogue rebuild"
+"""The command that renders what users see, and restores records."""
+
+RESTORE = f"An admin of the catalogue can restore it from the journal: {REBUILD}"
 """The cure for a damaged record."""
 
 FIX_MODES = "hpcmod catalogue verify --fix-modes"
