@@ -220,7 +220,7 @@ def rule_too_many_cpus(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_no_shebang(job: ScriptContext) -> Iterator[Fault]:
     if (job.script.options or job.script.late) and not re.match("#!(?! */(?:usr/env|env)\\b)", job.script.lines[0]):
-        yield 1, "the first line does not name a shell: sbatch refuses the script", "Begin with #!/bin/bash."
+        yield 1, "the first line does not name a shell: the job does not start", "Begin with #!/bin/bash."
 
 
 def rule_line_end(job: ScriptContext) -> Iterator[Fault]:

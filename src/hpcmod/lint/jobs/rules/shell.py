@@ -197,7 +197,7 @@ def rule_no_terminal(job: ScriptContext) -> Iterator[Fault]:
         shell = call.container is not None and call.container.verb == "shell"
         reads = call.srun or call.program or call.documents or re.search("[<|]", job.script.lines[call.line - 1])
         interactive = shell or re.fullmatch(r"(?:\S*/)?\w*sh(?: -[il]+)*", call.arguments())
-        if (call.of_srun("pty") and interactive and job.script.options) or (shell and job.script.options and not reads):
+        if job.script.options and ((call.of_srun("pty") and interactive) or (shell and not reads)):
             yield call.line, "this shell ends at once: a job has no terminal", "Run it in an allocation of salloc."
         elif call.name == "salloc" and job.script.options:
             yield call.line, "salloc in a batch script waits for a second allocation", "Remove it: the job has one."
